@@ -2,7 +2,9 @@
 //! its clients speak to them.
 #![allow(clippy::disallowed_methods, reason = "programs of others are started and waited for")]
 
+mod aeron;
 mod corosync;
+mod java;
 mod jgroups;
 mod nats;
 mod spread;
@@ -48,10 +50,11 @@ pub struct Work {
 }
 
 /// All that are known.
-pub const ALL: [&dyn Peer; 4] = [&spread::Spread, &nats::Nats, &corosync::Corosync, &jgroups::JGroups];
+pub const ALL: [&dyn Peer; 5] = [&spread::Spread, &nats::Nats, &corosync::Corosync, &jgroups::JGroups, &aeron::Aeron];
 
 /// The same, as those whose clients speak.
-pub const SYSTEMS: [&dyn System; 4] = [&spread::Spread, &nats::Nats, &corosync::Corosync, &jgroups::JGroups];
+pub const SYSTEMS: [&dyn System; 5] =
+    [&spread::Spread, &nats::Nats, &corosync::Corosync, &jgroups::JGroups, &aeron::Aeron];
 
 /// So long those that must warm up do so.
 const WARM_UP: Duration = Duration::from_secs(10);

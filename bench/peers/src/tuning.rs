@@ -7,7 +7,11 @@ use serde::Serialize;
 #[macro_export]
 macro_rules! tuning_help {
     () => {
-        "  --jgroups-stack S    udp or tcp, of those that come with it [udp]
+        "  --aeron-frame N      bytes of a frame of Aeron, 1408 to 65504 in steps of 32
+                       [8192]
+  --aeron-window N     own messages under way at each node; 0 for any number, as
+                       it is by itself [2000]
+  --jgroups-stack S    udp or tcp, of those that come with it [udp]
   --jgroups-window N   own messages under way at each node; 0 for any number, as
                        it is by itself [2000]
   --corosync-realtime    its daemons go before all other programs, as they do by
@@ -31,6 +35,10 @@ const STACKS: [(&str, Stack); 2] = [("udp", Stack::Udp), ("tcp", Stack::Tcp)];
 /// How the others are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tuning {
+    /// Bytes of a frame of Aeron.
+    pub aeron_frame: u32,
+    /// How many own messages a node of Aeron has under way; 0 for any number.
+    pub aeron_window: u32,
     /// What carries a node of JGroups.
     pub stack: Stack,
     /// How many own messages a node of JGroups has under way; 0 for any number.
@@ -46,10 +54,20 @@ pub struct Tuning {
 }
 
 /// JGroups queues without bound what it is given, and collapses at small messages without a window. Daemons of Corosync
-/// with real-time priority carry a third to a fifth, for they share two cores with their clients.
+/// with real-time priority carry a third to a fifth, for they share two cores with their clients. Aeron collapses likewise, and carries four times as
+/// much in frames of 8192 bytes as in those of an Ethernet.
 impl Default for Tuning {
     fn default() -> Self {
-        Self { stack: Stack::Udp, jgroups_window: 2_000, realtime: false, netmtu: 0, window_size: 0, max_messages: 0 }
+        Self {
+            aeron_frame: 8_192,
+            aeron_window: 2_000,
+            stack: Stack::Udp,
+            jgroups_window: 2_000,
+            realtime: false,
+            netmtu: 0,
+            window_size: 0,
+            max_messages: 0,
+        }
     }
 }
 
@@ -57,6 +75,8 @@ impl Tuning {
     /// Takes an option; whether it was one of these.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {
+            "--aeron-frame" => self.aeron_frame = aeron_frame(args)?,
+            "--aeron-window" => self.aeron_window = args.number(0..=1_000_000)? as u32,
             "--jgroups-stack" => self.stack = args.choice(&STACKS)?,
             "--jgroups-window" => self.jgroups_window = args.number(0..=1_000_000)? as u32,
             "--corosync-realtime" => self.realtime = true,
@@ -77,12 +97,16 @@ impl Tuning {
     pub fn line(&self) -> String {
         let set = |value: u32| if value == 0 { "default".into() } else { value.to_string() };
         let corosync = self.corosync().map(|(name, value)| format!("{name} {}", set(value))).join(", ");
-        let window = match self.jgroups_window {
+        let window = |own: u32| match own {
             0 => "any number of own messages under way".into(),
-            window => format!("at most {window} own messages under way"),
+            own => format!("at most {own} own messages under way"),
         };
+        let (aeron, jgroups): (String, String) = (window(self.aeron_window), window(self.jgroups_window));
         let priority = if self.realtime { "real-time" } else { "ordinary" };
-        format!("JGroups: {}, {window}; Corosync: {priority} priority, {corosync}", self.stack.file())
+        let (frame, stack) = (self.aeron_frame, self.stack.file());
+        format!(
+            "Aeron: frames of {frame}, {aeron}; JGroups: {stack}, {jgroups}; Corosync: {priority} priority, {corosync}"
+        )
     }
 }
 
@@ -101,5 +125,14 @@ fn frame(args: &mut Args) -> Outcome<u32> {
     match text.parse() {
         Ok(bytes) if bytes == 0 || (1_500..=65_000).contains(&bytes) => Ok(bytes),
         _ => Err(args.wrong(&text, "bytes from 1500 to 65000, or 0 for the default")),
+    }
+}
+
+/// Aeron's frames are a multiple of their own alignment, and one must fit into a datagram.
+fn aeron_frame(args: &mut Args) -> Outcome<u32> {
+    let text = args.text()?;
+    match text.parse() {
+        Ok(bytes) if (1_408..=65_504).contains(&bytes) && bytes % 32 == 0 => Ok(bytes),
+        _ => Err(args.wrong(&text, "a multiple of 32 from 1408 to 65504")),
     }
 }

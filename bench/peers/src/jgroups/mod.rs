@@ -1,24 +1,20 @@
 //! Nodes of JGroups: programs in Java that are members themselves, ordered by its SEQUENCER.
 
-mod clients;
-
-use crate::tools::{address, free_addresses, quoted, runs};
-use crate::{Peer, Tuning, WARM_UP, Work};
+use crate::java::{self, JOINED};
+use crate::tools::{address, free_addresses, quoted};
+use crate::{Peer, Tuning, Work};
 use consort_daemon::failure::{Failure, Outcome, Trying};
-use consort_testbed::job::{Job, Load, Pace};
-use consort_testbed::{Door, Hosted, Listener, Round, Speaker, System, Testbed};
+use consort_testbed::job::Job;
+use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
-/// The compiler, which a JDK has as a module of `java` itself.
-const COMPILER: [&str; 2] = ["-m", "jdk.compiler/com.sun.tools.javac.Main"];
 /// The first version with today's messages.
 const OLDEST: u32 = 5;
 /// The node's program.
-const NODE: &str = include_str!("JGroupsNode.java");
+const NODE: (&str, &str) = ("JGroupsNode.java", include_str!("JGroupsNode.java"));
 
 /// JGroups 5, ordered by its SEQUENCER. It has no daemons: its nodes are members themselves.
 pub struct JGroups;
@@ -29,11 +25,11 @@ impl System for JGroups {
     }
 
     fn speak<'j>(&self, job: &'j Job, at: &str) -> Outcome<Box<dyn Speaker + 'j>> {
-        Ok(Box::new(clients::JGroupsSpeaker::connect(job, address(at)?)?))
+        Ok(Box::new(java::NodeSpeaker::connect(self.name(), job, address(at)?)?))
     }
 
     fn listen(&self, job: &Job, at: &str) -> Outcome<Box<dyn Listener>> {
-        Ok(Box::new(clients::JGroupsListener::join(job, address(at)?)?))
+        Ok(Box::new(java::NodeListener::join(self.name(), job, address(at)?)?))
     }
 }
 
@@ -52,14 +48,9 @@ impl Peer for JGroups {
 }
 
 fn obstacle(jar: &Path) -> Option<String> {
-    if let Err(error) = fs::File::open(jar) {
-        return Some(format!("--jgroups: cannot read {}: {error}", jar.display()));
-    }
-    if !runs("java", &[&COMPILER[..], &["-version"]].concat()) {
-        return Some("`java` with its compiler, as a JDK of version 11 or later has it, is not installed".into());
-    }
-    if !runs("setpriv", &["--version"]) {
-        return Some("`setpriv` is not installed".into());
+    let problem = java::obstacle("--jgroups", jar);
+    if problem.is_some() {
+        return problem;
     }
     let mut command = Command::new("java");
     command.arg("-cp").arg(jar).arg("org.jgroups.Version").stdin(Stdio::null()).stderr(Stdio::null());
@@ -85,7 +76,7 @@ fn start(jar: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
     let addresses = free_addresses(usize::from(work.nodes) + 1)?;
     let (shared, doors) = addresses.split_first().ok_or_else(|| Failure::new("no node is to run"))?;
     let mut testbed = Testbed::host("jgroups", work.nodes, |directory| {
-        compile(&jar, directory)?;
+        java::compile(JGroups.name(), &jar, directory, NODE)?;
         let path = directory.join("jgroups.sh");
         let text = script(&jar, shared.port(), doors, directory, tuning);
         fs::write(&path, text).trying(|| format!("cannot write {}", path.display()))?;
@@ -96,42 +87,9 @@ fn start(jar: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
             members_only: false,
         })
     })?;
-    let warmed = warm_up(work).run(&mut testbed, &mut |_| {});
+    let warmed = java::warm_up(work).run(&mut testbed, &mut |_| {});
     warmed.map_err(|failure| failure.about("JGroups, while it warmed up"))?;
     Ok(testbed)
-}
-
-/// All nodes send all they may before anything is measured, for what Java compiles while it runs.
-fn warm_up(work: &Work) -> Round {
-    Round {
-        group: "warm-up".into(),
-        service: work.service.name().into(),
-        load: Load::Made(work.size),
-        pace: Pace::Max,
-        cut: false,
-        senders: work.senders,
-        receivers: None,
-        unbatched: work.unbatched,
-        sockets: false,
-        digest: false,
-        warm_up: WARM_UP,
-        span: Duration::from_millis(100),
-    }
-}
-
-fn compile(jar: &Path, directory: &Path) -> Outcome {
-    let source = directory.join("JGroupsNode.java");
-    fs::write(&source, NODE).trying(|| format!("cannot write {}", source.display()))?;
-    let mut command = Command::new("java");
-    command.args(COMPILER).arg("-cp").arg(jar).arg("-d").arg(directory).arg(source).stdin(Stdio::null());
-    let output = command.output().trying(|| "cannot run java".into())?;
-    match output.status.success() {
-        true => Ok(()),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Err(Failure::new(format!("the node of JGroups does not compile with {}:\n{said}", jar.display())))
-        }
-    }
 }
 
 /// The first node is alone for a moment: those that start together would each found a cluster, and merge late.
@@ -141,15 +99,7 @@ fn script(jar: &Path, shared: u16, doors: &[SocketAddr], directory: &Path, tunin
     let (jar, directory, ports) = (quoted(jar), quoted(directory), ports.join(" "));
     format!(
         "cd {directory}
-joined() {{
-  tries=0
-  while [ ! -e jgroups-$1.joined ]; do
-    tries=$((tries + 1))
-    if [ $tries -gt 500 ] || ! kill -0 $2; then tail -n 5 jgroups-$1.log >&2; exit 1; fi
-    sleep 0.05
-  done
-}}
-node=0
+{JOINED}node=0
 pids=
 for port in {ports}; do
   node=$((node + 1))
@@ -157,12 +107,12 @@ for port in {ports}; do
     -Djgroups.udp.mcast_port={shared} -cp {jar}:. JGroupsNode {stack} bench-{shared} $port jgroups-$node.joined {window} \\
     < /dev/null > jgroups-$node.log 2>&1 &
   pids=\"$pids $!\"
-  if [ $node = 1 ]; then joined 1 $!; fi
+  if [ $node = 1 ]; then joined jgroups-1 $!; fi
 done
 node=0
 for pid in $pids; do
   node=$((node + 1))
-  joined $node $pid
+  joined jgroups-$node $pid
   echo pid $pid
 done
 echo ready
@@ -198,6 +148,6 @@ mod tests {
         assert!(text.contains("JGroupsNode udp.xml bench-7 $port jgroups-$node.joined 2000 "), "{text}");
         assert!(text.contains("for port in 5 6; do") && text.contains(r"-cp '/opt/it'\''s/jgroups.jar':."), "{text}");
         std::fs::write(&file, text).unwrap();
-        assert!(runs("sh", &["-n", &file.display().to_string()]));
+        assert!(crate::tools::runs("sh", &["-n", &file.display().to_string()]));
     }
 }

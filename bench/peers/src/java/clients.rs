@@ -1,6 +1,5 @@
-//! The two ends of a client of a JGroups node. JGroups has no daemons: a node is a program in Java
-//! (`JGroupsNode.java`) that sends and receives in its own process. What runs here tells it what to send when, and
-//! judges what it says was delivered.
+//! The two ends of a client of a node in Java (`MeasuredNode.java`), which sends and receives in its own process. What runs
+//! here tells it what to send when, and judges what it says was delivered.
 use consort_daemon::clock::now_ns;
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_testbed::job::{Go, Job, Load, Pace, Sent};
@@ -18,15 +17,16 @@ const LONGEST: usize = consort_wire::MESSAGE_MAX;
 
 /// A connection to a node that is together with all others.
 struct Wire {
+    system: &'static str,
     stream: BufReader<TcpStream>,
 }
 
 impl Wire {
-    fn open(address: SocketAddr, sends: bool, members: u16) -> Outcome<Self> {
-        let what = || format!("the JGroups node at {address}");
+    fn open(system: &'static str, address: SocketAddr, sends: bool, members: u16) -> Outcome<Self> {
+        let what = || format!("the node of {system} at {address}");
         let stream = TcpStream::connect(address).trying(what)?;
         stream.set_nodelay(true).trying(what)?;
-        let mut wire = Self { stream: BufReader::with_capacity(READ, stream) };
+        let mut wire = Self { system, stream: BufReader::with_capacity(READ, stream) };
         let mut question = vec![u8::from(sends)];
         question.extend(u32::from(members).to_be_bytes());
         let asked = now_ns();
@@ -39,46 +39,48 @@ impl Wire {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Outcome {
-        self.stream.get_mut().write_all(bytes).trying(gone)
+        let system = self.system;
+        self.stream.get_mut().write_all(bytes).trying(|| gone(system))
     }
 
     fn read<const LEN: usize>(&mut self) -> Outcome<[u8; LEN]> {
-        let mut bytes = [0; LEN];
-        self.stream.read_exact(&mut bytes).trying(gone)?;
+        let (system, mut bytes) = (self.system, [0; LEN]);
+        self.stream.read_exact(&mut bytes).trying(|| gone(system))?;
         Ok(bytes)
     }
 
     /// A number, or why there is none.
     fn answer(&mut self) -> Outcome<u64> {
+        let system = self.system;
         match self.read()? {
             [0] => {
                 let mut problem = vec![0; u16::from_be_bytes(self.read()?).into()];
-                self.stream.read_exact(&mut problem).trying(gone)?;
-                Err(Failure::new(format!("JGroups: {}", String::from_utf8_lossy(&problem))))
+                self.stream.read_exact(&mut problem).trying(|| gone(system))?;
+                Err(Failure::new(format!("{system}: {}", String::from_utf8_lossy(&problem))))
             }
             _ => Ok(u64::from_be_bytes(self.read()?)),
         }
     }
 }
 
-fn gone() -> String {
-    "the JGroups node ended the connection".into()
+fn gone(system: &str) -> String {
+    format!("the node of {system} ended the connection")
 }
 
 /// A sender: the node sends by itself once it is told when.
-pub struct JGroupsSpeaker<'j> {
+pub struct NodeSpeaker<'j> {
     wire: Wire,
     job: &'j Job,
     size: usize,
 }
 
-impl<'j> JGroupsSpeaker<'j> {
+impl<'j> NodeSpeaker<'j> {
     /// Connects, and waits until all nodes are together.
-    pub fn connect(job: &'j Job, address: SocketAddr) -> Outcome<Self> {
+    pub fn connect(system: &'static str, job: &'j Job, address: SocketAddr) -> Outcome<Self> {
         let Load::Made(size) = job.load else {
-            return Err(Failure::new("a JGroups node sends made messages only, not the lines of a file"));
+            return Err(Failure::new(format!("a node of {system} sends made messages only, not the lines of a file")));
         };
-        Ok(Self { wire: Wire::open(address, true, job.receivers)?, job, size })
+        Ok(Self { wire: Wire::open(system, address, true, job.receivers)?, job, size })
     }
 
     fn have_all_sent(&mut self, go: Go) -> Outcome<Sent> {
@@ -93,9 +95,9 @@ impl<'j> JGroupsSpeaker<'j> {
     }
 }
 
-impl Speaker for JGroupsSpeaker<'_> {
+impl Speaker for NodeSpeaker<'_> {
     fn multicast(&mut self, _message: &[u8]) -> Outcome {
-        Err(Failure::new("a JGroups node sends by itself"))
+        Err(Failure::new("a node in Java sends by itself"))
     }
 
     fn flush(&mut self) -> Outcome {
@@ -119,7 +121,7 @@ fn due_times(job: &Job, go: Go) -> Outcome<Vec<u64>> {
     match due.len() <= DUE_MAX {
         true => Ok(due),
         false => Err(Failure::new(format!(
-            "a JGroups node is told beforehand when {DUE_MAX} messages are due at most; give a lower rate or less time"
+            "a node in Java is told beforehand when {DUE_MAX} messages are due at most; give a lower rate or less time"
         ))),
     }
 }
@@ -137,23 +139,25 @@ fn orders(job: &Job, size: usize, go: Go, due: Option<&[u64]>) -> Vec<u8> {
 }
 
 /// A receiver: judges what the node was given.
-pub struct JGroupsListener {
+pub struct NodeListener {
     wire: Wire,
     /// Stands for a message: its stamp and as many more bytes as it had.
     message: Vec<u8>,
 }
 
-impl JGroupsListener {
+impl NodeListener {
     /// Connects, and waits until all nodes are together.
-    pub fn join(job: &Job, address: SocketAddr) -> Outcome<Self> {
+    pub fn join(system: &'static str, job: &Job, address: SocketAddr) -> Outcome<Self> {
         if job.digest {
-            return Err(Failure::new("a JGroups node tells the stamps of messages only, not all their bytes"));
+            return Err(Failure::new(format!(
+                "a node of {system} tells the stamps of messages only, not all their bytes"
+            )));
         }
-        Ok(Self { wire: Wire::open(address, false, job.receivers)?, message: Vec::new() })
+        Ok(Self { wire: Wire::open(system, address, false, job.receivers)?, message: Vec::new() })
     }
 }
 
-impl Listener for JGroupsListener {
+impl Listener for NodeListener {
     fn receive(&mut self, take: Take<'_>) -> Outcome {
         loop {
             let record: [u8; RECORD] = self.wire.read()?;
@@ -176,7 +180,7 @@ fn read(record: &[u8; RECORD]) -> Outcome<(u64, usize, &[u8])> {
     let (at, len) = (number(&record[..8]), number(&record[8..12]));
     match usize::try_from(len) {
         Ok(len) if len <= LONGEST => Ok((at, len, &record[12..])),
-        _ => Err(Failure::new(format!("the JGroups node told of a message of {len} bytes, which nobody sent"))),
+        _ => Err(Failure::new(format!("the node told of a message of {len} bytes, which nobody sent"))),
     }
 }
 
@@ -241,7 +245,7 @@ mod tests {
         let (address, node) = node(vec![(5, Vec::new()), (orders_len + 8 * 4, number(3))]);
         // Of the second of two senders, every 250 us, from half of that on.
         let job = job(address, Pace::Even(4_000.0));
-        let sent = JGroupsSpeaker::connect(&job, address).unwrap().have_all_sent(GO).unwrap();
+        let sent = NodeSpeaker::connect("JGroups", &job, address).unwrap().have_all_sent(GO).unwrap();
         assert_eq!((sent.messages, sent.unsent), (3, 1));
         let asked = node.join().unwrap();
         assert_eq!(asked[0], [1, 0, 0, 0, 3]);
@@ -267,11 +271,11 @@ mod tests {
         let records = [record(9, 100, &stamp), record(10, 24, &stamp), record(11, 8, &stamp)].concat();
         let (address, _node) = node(vec![(5, [number(now_ns() + 1_000_000_000), records].concat())]);
         // Its clock is ahead: nothing that it says of times could be believed.
-        let problem = JGroupsListener::join(&job(address, Pace::Max), address).err().unwrap().message;
+        let problem = NodeListener::join("JGroups", &job(address, Pace::Max), address).err().unwrap().message;
         assert!(problem.starts_with("the clock of this Java is not the one of the system"), "{problem}");
         let records = [record(9, 100, &stamp), record(10, 24, &stamp), record(11, 8, &stamp)].concat();
         let (address, _node) = self::node(vec![(5, Vec::new()), (0, records)]);
-        let mut ear = JGroupsListener::join(&job(address, Pace::Max), address).unwrap();
+        let mut ear = NodeListener::join("JGroups", &job(address, Pace::Max), address).unwrap();
         let mut seen = Vec::new();
         while seen.len() < 3 {
             ear.receive(&mut |at, message| {
@@ -282,21 +286,21 @@ mod tests {
         }
         assert_eq!(seen, [(9, 100, Some(7)), (10, 24, Some(7)), (11, 8, None)]);
         let problem = ear.receive(&mut |_, _| Ok(())).unwrap_err().message;
-        assert!(problem.starts_with("the JGroups node ended the connection"), "{problem}");
+        assert!(problem.starts_with("the node of JGroups ended the connection"), "{problem}");
     }
 
     #[test]
     fn what_a_node_cannot_do_and_what_no_node_says_is_told() {
         let (address, _node) = node(vec![(5, [&[0, 0, 4], &b"oops"[..]].concat())]);
         let job = job(address, Pace::Max);
-        assert_eq!(JGroupsSpeaker::connect(&job, address).err().unwrap().message, "JGroups: oops");
+        assert_eq!(NodeSpeaker::connect("JGroups", &job, address).err().unwrap().message, "JGroups: oops");
         let lines = Job { load: Load::Lines("x".into()), ..job.clone() };
-        let problem = JGroupsSpeaker::connect(&lines, address).err().unwrap().message;
-        assert_eq!(problem, "a JGroups node sends made messages only, not the lines of a file");
+        let problem = NodeSpeaker::connect("JGroups", &lines, address).err().unwrap().message;
+        assert_eq!(problem, "a node of JGroups sends made messages only, not the lines of a file");
         let digest = Job { digest: true, ..job };
-        assert!(JGroupsListener::join(&digest, address).is_err());
+        assert!(NodeListener::join("JGroups", &digest, address).is_err());
         let long: [u8; RECORD] = record(1, u32::MAX, &[0; HEADER]).try_into().unwrap();
         let problem = read(&long).unwrap_err().message;
-        assert_eq!(problem, "the JGroups node told of a message of 4294967295 bytes, which nobody sent");
+        assert_eq!(problem, "the node told of a message of 4294967295 bytes, which nobody sent");
     }
 }
