@@ -1,0 +1,102 @@
+//! Events and errors as lines.
+use consort::{ChangeCause, Error, Event, GroupView, Member, Message, NetworkView, Primary, PrivateName, ViewKind};
+use std::fmt::{Display, Write};
+
+/// An event; `none` where there is none.
+pub(crate) fn told(event: Option<&Event>) -> String {
+    match event {
+        None => "none".into(),
+        Some(Event::Message(message)) => of_message(message),
+        Some(Event::GroupView(view)) => of_group_view(view),
+        Some(Event::GroupSignal(signal)) => format!("group_signal group={}", signal.group),
+        Some(Event::View(view)) => of_view(view),
+        Some(Event::Refused { send, refusal }) => {
+            format!("refused send={send} cause={} : {}", refusal.cause, refusal.text)
+        }
+        Some(_) => "other".into(),
+    }
+}
+
+fn of_message(message: &Message) -> String {
+    let sender = message.sender_private().map(|name| name.to_string()).unwrap_or_default();
+    let (service, payload) = (message.service(), message.payload());
+    let to: Vec<_> = message.groups().collect();
+    let (length, crc, to) = (payload.len(), crc32fast::hash(payload), to.join(","));
+    let mut line = format!("message service={service} sender={sender} length={length} crc={crc:08x} to={to}");
+    if let Some((position, daemon)) = message.position().zip(message.sender_daemon()) {
+        let _ = write!(line, " position={position} incarnation={}", daemon.incarnation.0);
+    }
+    line
+}
+
+fn of_group_view(view: &GroupView) -> String {
+    let names = |members: &[Member]| {
+        let name = |member: &Member| PrivateName::new(&member.name, member.daemon.node).to_string();
+        members.iter().map(name).collect::<Vec<_>>().join(",")
+    };
+    let (group, cause, primary) = (&view.group, cause(view.cause), primary(view.primary));
+    let closed = if view.closed { "yes" } else { "no" };
+    let (changed, members) = (names(&view.who), names(&view.members));
+    format!(
+        "group_view group={group} cause={cause} closed={closed} primary={primary} changed={changed} members={members}"
+    )
+}
+
+fn of_view(view: &NetworkView) -> String {
+    let kind = if view.kind == ViewKind::Regular { "regular" } else { "transitional" };
+    let members: Vec<_> = view.members.iter().map(|member| member.node.to_string()).collect();
+    format!("view kind={kind} primary={} members={} : {}", primary(view.primary), members.join(","), view.cause)
+}
+
+const fn cause(cause: ChangeCause) -> &'static str {
+    match cause {
+        ChangeCause::Join => "join",
+        ChangeCause::Leave => "leave",
+        ChangeCause::Disconnect => "disconnect",
+        ChangeCause::Network => "network",
+        ChangeCause::Primary => "primary",
+    }
+}
+
+const fn primary(primary: Primary) -> &'static str {
+    match primary {
+        Primary::Yes => "yes",
+        Primary::Pending => "pending",
+        Primary::No => "no",
+        Primary::NoPolicy => "no_policy",
+    }
+}
+
+/// What was asked for cannot be.
+pub(crate) fn wrong(why: impl Display) -> String {
+    format!("error kind=invalid : {why}")
+}
+
+/// Why a call failed.
+pub(crate) fn failure(error: Error) -> String {
+    let mut line = format!("error kind={}", kind(&error));
+    if let Error::NotWelcome(farewell) | Error::Disconnected { farewell, .. } = &error {
+        let _ = write!(line, " reason={}", farewell.reason);
+    }
+    if let Some(unknown) = error.unknown_fate() {
+        let _ = write!(line, " unknown={}", unknown.end.saturating_sub(unknown.start));
+    }
+    format!("{line} : {error}")
+}
+
+const fn kind(error: &Error) -> &'static str {
+    match error {
+        Error::Connect { .. } => "cannot_connect",
+        Error::NoDaemon { .. } => "no_daemon",
+        Error::NotWelcome(_) => "not_welcome",
+        Error::WouldBlock { .. } => "would_block",
+        Error::TimedOut { .. } => "timed_out",
+        Error::TooLarge { .. } => "too_large",
+        Error::Targets { .. } => "targets",
+        Error::Unread { .. } => "unread",
+        Error::NobodyReceives => "nobody_receives",
+        Error::ConnectionLost { .. } => "connection_lost",
+        Error::Disconnected { .. } => "disconnected",
+        _ => "other",
+    }
+}

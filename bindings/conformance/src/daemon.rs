@@ -1,0 +1,99 @@
+//! A daemon of one node, in a cluster and in folders of its own.
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use tempfile::TempDir;
+
+/// How often a start is tried: somebody else may take the port that was free.
+const TRIES: usize = 5;
+/// What stands in front of the socket's path in a daemon's first line.
+const SERVES: &str = "serves clients at ";
+
+/// A running daemon. It is gone with its handle.
+#[derive(Debug)]
+pub struct Daemon {
+    // Dropped in this order: the process before the folder it lives in.
+    child: Process,
+    unix: PathBuf,
+    tcp: String,
+    _folder: TempDir,
+}
+
+#[derive(Debug)]
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Daemon {
+    /// Starts the program `consort` as a daemon that serves a Unix and a TCP socket, and waits until it does.
+    ///
+    /// # Errors
+    /// If it cannot be started, or ends instead; its last words are told.
+    pub fn start(program: &Path) -> io::Result<Self> {
+        let mut last = io::Error::other("it was not tried");
+        for _ in 0..TRIES {
+            match Self::try_start(program) {
+                Ok(daemon) => return Ok(daemon),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    fn try_start(program: &Path) -> io::Result<Self> {
+        static STARTED: AtomicU32 = AtomicU32::new(0);
+        let folder = tempfile::Builder::new().prefix("consort-conformance-").tempdir()?;
+        let cluster = format!("conformance-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+        let tcp = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let log = folder.path().join("log");
+        let mut command = Command::new(program);
+        command.args(["daemon", "--while-stdin-open", "--log", "warn", "--nodes", "1"]);
+        command.args(["--cluster", &cluster, "--listen", &tcp]).arg("--state-dir").arg(folder.path().join("state"));
+        command.env("CONSORT_RUNTIME_DIR", folder.path().join("run")).env_remove("CONSORT_LOG");
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?).spawn()?;
+        let mut child = Process(child);
+        let mut ready = String::new();
+        if let Some(out) = child.0.stdout.take() {
+            BufReader::new(out).read_line(&mut ready)?;
+        }
+        let Some((_, unix)) = ready.trim_end().split_once(SERVES) else {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            return Err(io::Error::other(format!("the daemon did not start; it said: {said}")));
+        };
+        Ok(Self { child, unix: unix.into(), tcp, _folder: folder })
+    }
+
+    /// Where its Unix socket is.
+    pub fn unix(&self) -> &Path {
+        &self.unix
+    }
+
+    /// Its TCP address.
+    pub fn tcp(&self) -> &str {
+        &self.tcp
+    }
+
+    /// Asks it to end in good order, and waits until it has.
+    ///
+    /// # Errors
+    /// If it ends otherwise.
+    pub fn stop(mut self) -> io::Result<()> {
+        drop(self.child.0.stdin.take());
+        let status = self.child.0.wait()?;
+        if status.success() { Ok(()) } else { Err(io::Error::other(format!("the daemon ended with {status}"))) }
+    }
+
+    /// Ends it as a crash does.
+    pub fn kill(self) {
+        drop(self);
+    }
+}

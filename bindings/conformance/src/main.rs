@@ -1,0 +1,83 @@
+//! Plays the scenarios with a client: `consort-conformance -- PROGRAM [WORD...]`.
+use consort_conformance::{Program, SCENARIOS, play};
+use lexopt::prelude::*;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const HELP: &str = "\
+consort-conformance [OPTIONS] -- PROGRAM [WORD...]
+
+Plays all scenarios with a client, each with a daemon of its own: over its Unix socket, then over TCP. PROGRAM reads
+requests and answers them, one a line: docs/clients.md.
+
+  --consort FILE  the program `consort` [built now, if it is not]
+  --only TEXT     the scenarios whose names contain it
+  --list          names them all
+  --help          this
+";
+
+struct Wishes {
+    consort: Option<PathBuf>,
+    only: String,
+    program: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match read().and_then(|wishes| wishes.map_or(Ok(true), run)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("consort-conformance: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// What is wanted; nothing where it was told already.
+fn read() -> Result<Option<Wishes>, String> {
+    let mut wishes = Wishes { consort: None, only: String::new(), program: Vec::new() };
+    let mut words = lexopt::Parser::from_env();
+    let said = |error: lexopt::Error| error.to_string();
+    while let Some(word) = words.next().map_err(said)? {
+        match word {
+            Long("consort") => wishes.consort = Some(words.value().map_err(said)?.into()),
+            Long("only") => wishes.only = words.value().and_then(|text| text.string()).map_err(said)?,
+            Long("list") => {
+                SCENARIOS.iter().for_each(|scenario| println!("{}", scenario.name));
+                return Ok(None);
+            }
+            Long("help") | Short('h') => {
+                print!("{HELP}");
+                return Ok(None);
+            }
+            Value(first) => {
+                wishes.program.push(first.string().map_err(said)?);
+                for rest in words.raw_args().map_err(said)? {
+                    wishes.program.push(rest.string().map_err(said)?);
+                }
+            }
+            other => return Err(format!("{}; --help lists the options", other.unexpected())),
+        }
+    }
+    if wishes.program.is_empty() {
+        return Err("no client is named; write its program behind `--`".into());
+    }
+    Ok(Some(wishes))
+}
+
+fn run(wishes: Wishes) -> Result<bool, String> {
+    let consort = match wishes.consort {
+        Some(file) => file,
+        None => consort_testbed::program("consort-cli", "dev").map_err(|error| error.to_string())?,
+    };
+    let mut played = 0;
+    let failed = play(&Program(wishes.program), &consort, &wishes.only, |door, scenario, outcome| {
+        played += 1;
+        match outcome {
+            Ok(()) => println!("ok    {door:4}  {}", scenario.name),
+            Err(error) => println!("WRONG {door:4}  {}: {error}", scenario.name),
+        }
+    })?;
+    println!("{played} played, {failed} wrong");
+    Ok(failed == 0)
+}

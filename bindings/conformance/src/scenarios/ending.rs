@@ -1,0 +1,45 @@
+//! How sessions end.
+use super::{Outcome, Stage};
+
+pub(super) fn closes(stage: &Stage<'_>) -> Outcome {
+    let [mut ann, mut bob] = stage.members(["ann", "bob"])?;
+    bob.expect("send agreed 6869 g", "ok send=2")?;
+    bob.expect("close", "ok")?;
+    ann.receive("message sender=#bob#n1")?;
+    ann.receive("group_view group=g cause=disconnect changed=#bob#n1 members=#ann#n1")?;
+    bob.refuse("join g", "closed")?;
+    bob.expect(&format!("connect {} name=bob", stage.address()), "ok name=bob").map(drop)
+}
+
+pub(super) fn daemon_stops(stage: &Stage<'_>) -> Outcome {
+    let daemon = stage.another_daemon()?;
+    let mut ann = stage.player()?;
+    ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
+    ann.expect("join g", "ok send=1")?;
+    ann.receive("group_view group=g")?;
+    ann.expect("wait 20000", "ok")?;
+    daemon.stop().map_err(|error| error.to_string())?;
+    let end = ann.refuse("receive 30000", "disconnected")?;
+    end.is("error reason=stopping unknown=0")?;
+    // It stays the end.
+    ann.refuse("receive 0", "disconnected")?;
+    ann.expect(&format!("connect {} name=ann", stage.address()), "ok name=ann").map(drop)
+}
+
+pub(super) fn daemon_dies(stage: &Stage<'_>) -> Outcome {
+    let daemon = stage.another_daemon()?;
+    let mut ann = stage.player()?;
+    ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
+    ann.expect("join g", "ok send=1")?;
+    ann.receive("group_view group=g")?;
+    ann.expect("wait 20000", "ok")?;
+    daemon.kill();
+    let end = ann.refuse("receive 30000", "connection_lost")?;
+    end.is("error unknown=0")?;
+    let mut word = ann.ask("send agreed 6869 g")?;
+    // What is collected is not written at once.
+    if word.kind() == "ok" {
+        word = ann.ask("wait 20000")?;
+    }
+    word.is("error kind=connection_lost")
+}

@@ -1,0 +1,333 @@
+package consort
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// unreadMax is how many bytes of events may wait to be received; with more, nothing is read.
+const unreadMax = 64 << 20
+
+// Options say how a client connects.
+type Options struct {
+	// Name is what the client is called, which no other client of the daemon may be; the daemon finds one where it is empty.
+	Name string
+	// Views asks for views of the network.
+	Views bool
+	// Positions asks for the position of each message, and its sender's incarnation.
+	Positions bool
+	// Token proves who the client is, where the daemon asks for it; `consort token` makes it. Empty for none, 160 bytes at
+	// most. Whoever reads it on its way can show it, too.
+	Token string
+}
+
+// Client is a session with a daemon, for any number of goroutines.
+type Client struct {
+	conn    net.Conn
+	welcome welcome
+	events  chan Event
+	// left is closed once nobody will receive any more.
+	left chan struct{}
+
+	mutex sync.Mutex
+	// changed is closed, and made anew, whenever anything below has changed.
+	changed chan struct{}
+	// sent counts sends; spent is how many bytes they took, credit how many of those came back.
+	sent, spent, ordered, credit uint64
+	// pending has what is to be written.
+	pending []byte
+	// queue has what is to be received, and is of that weight.
+	queue  []Event
+	unread int
+	// end is why the session is over.
+	end     error
+	goodbye bool
+}
+
+type welcome struct {
+	daemon                DaemonID
+	number                uint32
+	name                  string
+	messageMax, creditMax uint32
+	groupsMax             uint16
+}
+
+// Dial connects to a daemon and opens a session: at a path of a Unix socket, with a slash in it, or at host:port.
+func Dial(ctx context.Context, address string, options Options) (*Client, error) {
+	kind, at, err := network(address)
+	if err != nil {
+		return nil, err
+	}
+	if options.Name != "" && !isClient(options.Name) {
+		return nil, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", options.Name, clientMax)
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, kind, at)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", address, err)
+	}
+	// A context that ends makes whatever is being read or written late.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	client, from, err := open(conn, address, options)
+	if !stop() {
+		err = fmt.Errorf("%s did not let us in in time: %w", address, context.Cause(ctx))
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	go client.write()
+	go client.read(from)
+	go client.pump()
+	return client, nil
+}
+
+func hello(options Options) []byte {
+	var flags byte
+	if options.Views {
+		flags |= 1
+	}
+	if options.Positions {
+		flags |= 16
+	}
+	if options.Token != "" {
+		flags |= 128
+	}
+	return frame(kindHello, func(bytes []byte) []byte {
+		bytes = binary.BigEndian.AppendUint32(bytes, magic)
+		bytes = append(binary.BigEndian.AppendUint16(bytes, version), flags)
+		bytes = append(appendName(bytes, options.Name), make([]byte, 16)...)
+		if options.Token != "" {
+			bytes = appendName(bytes, options.Token)
+		}
+		return bytes
+	})
+}
+
+// open says hello, and reads the answer.
+func open(conn net.Conn, address string, options Options) (*Client, *bufio.Reader, error) {
+	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", address, ErrNoDaemon, why) }
+	if _, err := conn.Write(hello(options)); err != nil {
+		return nil, nil, stranger(err)
+	}
+	from := bufio.NewReaderSize(conn, 64<<10)
+	kind, body, err := readFrame(from, textMax)
+	if err != nil {
+		return nil, nil, stranger(err)
+	}
+	r := &reader{bytes: body}
+	switch kind {
+	case kindDisconnect:
+		return nil, nil, &NotWelcomeError{Reason: Reason(r.u8()), Text: r.text()}
+	case kindWelcome:
+	default:
+		return nil, nil, stranger(fmt.Sprintf("it began with an event of kind %#x", kind))
+	}
+	if spoken := r.u16(); spoken != version {
+		return nil, nil, stranger(fmt.Sprintf("it speaks version %d, this client version %d; use those of one release", spoken, version))
+	}
+	w := welcome{daemon: r.daemon()}
+	r.u64()
+	w.number = r.u32()
+	r.text()
+	w.name, w.messageMax, w.creditMax, w.groupsMax = r.name(), r.u32(), r.u32(), r.u16()
+	if err := r.done("welcome"); err != nil {
+		return nil, nil, stranger(err)
+	}
+	client := &Client{conn: conn, welcome: w, events: make(chan Event), left: make(chan struct{}), changed: make(chan struct{})}
+	return client, from, nil
+}
+
+// Name is what the client is called.
+func (c *Client) Name() string { return c.welcome.name }
+
+// PrivateName is the name by which others send to this client alone, as to a group.
+func (c *Client) PrivateName() string { return privateName(c.welcome.name, c.welcome.daemon.Node) }
+
+// Daemon is the client's daemon.
+func (c *Client) Daemon() DaemonID { return c.welcome.daemon }
+
+// MessageMax is the largest payload of one message, in bytes.
+func (c *Client) MessageMax() int { return int(c.welcome.messageMax) }
+
+// Join asks to join a group, and returns the send's number. The group view that follows says that it happened.
+func (c *Client) Join(ctx context.Context, group string) (uint64, error) {
+	return c.toGroup(ctx, kindJoin, group)
+}
+
+// JoinClosed does the same; if the group has no members yet, only members may send to it from here on.
+func (c *Client) JoinClosed(ctx context.Context, group string) (uint64, error) {
+	return c.toGroup(ctx, kindJoinClosed, group)
+}
+
+// Leave asks to leave a group, and returns the send's number.
+func (c *Client) Leave(ctx context.Context, group string) (uint64, error) {
+	return c.toGroup(ctx, kindLeave, group)
+}
+
+func (c *Client) toGroup(ctx context.Context, kind byte, group string) (uint64, error) {
+	if err := checkGroup(group); err != nil {
+		return 0, err
+	}
+	return c.send(ctx, frame(kind, func(bytes []byte) []byte { return appendName(bytes, group) }))
+}
+
+// Multicast sends a message to groups, and to clients by their private names, and returns the send's number. It waits for
+// credit as long as the context allows; where that ends first nothing was sent.
+func (c *Client) Multicast(ctx context.Context, service Service, to []string, payload []byte) (uint64, error) {
+	switch {
+	case service < Reliable || service > Safe:
+		return 0, invalid("%d is no service; give one of Reliable to Safe", service)
+	case len(to) == 0 || len(to) > int(c.welcome.groupsMax):
+		return 0, fmt.Errorf("%w: a message to %d groups; name 1 to %d", ErrTargets, len(to), c.welcome.groupsMax)
+	case len(payload) > int(c.welcome.messageMax):
+		return 0, fmt.Errorf("%w: a message of %d bytes; this cluster allows %d", ErrTooLarge, len(payload), c.welcome.messageMax)
+	}
+	for _, name := range to {
+		if err := checkTarget(name); err != nil {
+			return 0, err
+		}
+	}
+	return c.send(ctx, frame(kindMulticast+byte(service), func(bytes []byte) []byte {
+		bytes = binary.BigEndian.AppendUint16(bytes, uint16(len(to)))
+		for _, name := range to {
+			bytes = appendName(bytes, name)
+		}
+		return append(bytes, payload...)
+	}))
+}
+
+// send numbers a request once there is credit for it, and has it written.
+func (c *Client) send(ctx context.Context, bytes []byte) (uint64, error) {
+	size := uint64(len(bytes))
+	hasCredit := func() bool {
+		underWay := c.spent - c.credit
+		return underWay == 0 || underWay+size <= uint64(c.welcome.creditMax)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if err := c.await(ctx, hasCredit); err != nil {
+		return 0, err
+	}
+	c.sent++
+	c.spent += size
+	c.pending = append(c.pending, bytes...)
+	c.tell()
+	return c.sent, nil
+}
+
+// WaitOrdered waits until every send is ordered or refused.
+func (c *Client) WaitOrdered(ctx context.Context) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	sent := c.sent
+	isOrdered := func() bool { return c.ordered >= sent }
+	if isOrdered() {
+		return nil
+	}
+	return c.await(ctx, isOrdered)
+}
+
+// await waits until something is so; the mutex is held, but not meanwhile.
+func (c *Client) await(ctx context.Context, isSo func() bool) error {
+	for {
+		switch {
+		case c.end != nil:
+			return c.ended()
+		case c.goodbye:
+			return ErrClosed
+		case isSo():
+			return nil
+		}
+		changed := c.changed
+		c.mutex.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		c.mutex.Lock()
+		if err := ctx.Err(); err != nil && c.end == nil && !isSo() {
+			return err
+		}
+	}
+}
+
+// tell wakes all that wait for something; the mutex is held.
+func (c *Client) tell() {
+	close(c.changed)
+	c.changed = make(chan struct{})
+}
+
+// ended is why the session is over, for whoever still wants something of it; the mutex is held.
+func (c *Client) ended() error {
+	var said *DisconnectedError
+	if errors.As(c.end, &said) && said.Reason == ReasonGoodbye {
+		return ErrClosed
+	}
+	return c.end
+}
+
+// Events is where events come, in the order in which things happened. It is closed at the session's end: Err tells why.
+func (c *Client) Events() <-chan Event { return c.events }
+
+// Err is why the session is over; nil while it is not, and where the client said good-bye.
+func (c *Client) Err() error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if err := c.ended(); !errors.Is(err, ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// Receive is the next event. Where the context ends first it is that context's error, and nothing is lost.
+func (c *Client) Receive(ctx context.Context) (Event, error) {
+	select {
+	case event, is := <-c.events:
+		if is {
+			return event, nil
+		}
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		return nil, c.ended()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Close says good-bye and waits until the daemon has taken all that was sent, as long as the context allows. Events that
+// were not received are lost.
+func (c *Client) Close(ctx context.Context) error {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.goodbye {
+		return nil
+	}
+	c.goodbye = true
+	c.pending = append(c.pending, frame(kindGoodbye, func(bytes []byte) []byte { return bytes })...)
+	close(c.left)
+	c.tell()
+	for c.end == nil && ctx.Err() == nil {
+		changed := c.changed
+		c.mutex.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		c.mutex.Lock()
+	}
+	_ = c.conn.Close()
+	switch err := c.ended(); {
+	case errors.Is(err, ErrClosed):
+		return nil
+	case err != nil:
+		return err
+	default:
+		return ctx.Err()
+	}
+}

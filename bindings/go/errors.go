@@ -1,0 +1,69 @@
+package consort
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Errors that a caller may want to tell apart, with errors.Is.
+var (
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("this client was closed; connect anew")
+	// ErrInvalid: an argument is no name, no address or no service. Nothing was done.
+	ErrInvalid = errors.New("invalid argument")
+	// ErrTooLarge: the payload is larger than this cluster allows. It was not sent.
+	ErrTooLarge = errors.New("too large")
+	// ErrTargets: to no group, or to more than a message may name. It was not sent.
+	ErrTargets = errors.New("wrong number of targets")
+	// ErrNoDaemon: something answers there, but not as a daemon does.
+	ErrNoDaemon = errors.New("it does not answer like a Consort daemon")
+)
+
+// UnknownFate tells the sends that may be ordered still, or never: those above First-1, Count of them.
+type UnknownFate struct{ First, Count uint64 }
+
+func (u UnknownFate) String() string {
+	switch u.Count {
+	case 0:
+		return "there is no send of unknown fate"
+	case 1:
+		return fmt.Sprintf("the fate of send %d is unknown", u.First)
+	default:
+		return fmt.Sprintf("the fate of sends %d to %d is unknown", u.First, u.First+u.Count-1)
+	}
+}
+
+// NotWelcomeError says that the daemon refused the session.
+type NotWelcomeError struct {
+	Reason Reason
+	Text   string
+}
+
+func (e *NotWelcomeError) Error() string { return "the daemon refused the session: " + e.Text }
+
+// DisconnectedError says that the daemon ended the session.
+type DisconnectedError struct {
+	Reason Reason
+	Text   string
+	UnknownFate
+}
+
+func (e *DisconnectedError) Error() string {
+	return fmt.Sprintf("the daemon ended the session: %s; %s", e.Text, e.UnknownFate)
+}
+
+// ConnectionLostError says that the connection to the daemon broke.
+type ConnectionLostError struct {
+	Cause error
+	UnknownFate
+}
+
+func (e *ConnectionLostError) Error() string {
+	return fmt.Sprintf("the connection to the daemon was lost (%v); %s", e.Cause, e.UnknownFate)
+}
+
+func (e *ConnectionLostError) Unwrap() error { return e.Cause }
+
+func invalid(format string, words ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, words...))
+}

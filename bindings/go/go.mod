@@ -1,0 +1,3 @@
+module consort
+
+go 1.22

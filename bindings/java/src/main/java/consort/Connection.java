@@ -1,0 +1,156 @@
+package consort;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.InetSocketAddress;
+import java.net.SocketAddress;
+import java.net.StandardProtocolFamily;
+import java.net.StandardSocketOptions;
+import java.net.UnixDomainSocketAddress;
+import java.nio.ByteBuffer;
+import java.nio.channels.Channels;
+import java.nio.channels.ReadableByteChannel;
+import java.nio.channels.SocketChannel;
+import java.time.Duration;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/** A stream to a daemon: TCP, or a Unix socket. */
+final class Connection implements AutoCloseable {
+    private static final ScheduledThreadPoolExecutor CLOCK = clock();
+
+    private final SocketChannel channel;
+    /** It was closed because connecting took too long. */
+    private final AtomicBoolean late = new AtomicBoolean();
+    private ScheduledFuture<?> limit;
+
+    private Connection(SocketChannel channel) {
+        this.channel = channel;
+    }
+
+    private static ScheduledThreadPoolExecutor clock() {
+        ScheduledThreadPoolExecutor clock = new ScheduledThreadPoolExecutor(1, task -> {
+            Thread thread = new Thread(task, "consort-clock");
+            thread.setDaemon(true);
+            return thread;
+        });
+        clock.setRemoveOnCancelPolicy(true);
+        return clock;
+    }
+
+    /** Connects; {@link #letIn} must follow in the same time. */
+    static Connection open(String address, Duration within) throws ConsortException {
+        SocketAddress at = read(address);
+        boolean isUnix = at instanceof UnixDomainSocketAddress;
+        try {
+            SocketChannel channel = isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
+            Connection connection = new Connection(channel);
+            connection.limit = CLOCK.schedule(connection::giveUp, Math.max(within.toNanos(), 0), TimeUnit.NANOSECONDS);
+            connection.connect(address, at, isUnix);
+            return connection;
+        } catch (IOException | RuntimeException error) {
+            throw ConsortException.cannotConnect(address, error);
+        }
+    }
+
+    private void connect(String address, SocketAddress at, boolean isUnix) throws ConsortException {
+        try {
+            channel.connect(at);
+            if (!isUnix) {
+                channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+            }
+        } catch (IOException | RuntimeException error) {
+            ConsortException why = isLate(address);
+            close();
+            throw why == null ? ConsortException.cannotConnect(address, error) : why;
+        }
+    }
+
+    private void giveUp() {
+        late.set(true);
+        close();
+    }
+
+    /** What to tell where the time was not enough; nothing where it was. */
+    ConsortException isLate(String address) {
+        String text = address + " did not let us in in time";
+        return late.get() ? ConsortException.of(ConsortException.Kind.TIMED_OUT, text) : null;
+    }
+
+    /** The session is open: it may take as long as it likes from here on. False if it was too late. */
+    boolean letIn() {
+        return limit.cancel(false) && !late.get();
+    }
+
+    InputStream input() {
+        return Channels.newInputStream(readable());
+    }
+
+    /** Reading and writing at once: a channel's own streams exclude each other where the channel can be configured. */
+    private ReadableByteChannel readable() {
+        return new ReadableByteChannel() {
+            @Override
+            public int read(ByteBuffer into) throws IOException {
+                return channel.read(into);
+            }
+
+            @Override
+            public boolean isOpen() {
+                return channel.isOpen();
+            }
+
+            @Override
+            public void close() throws IOException {
+                channel.close();
+            }
+        };
+    }
+
+    void write(byte[] bytes) throws IOException {
+        ByteBuffer buffer = ByteBuffer.wrap(bytes);
+        while (buffer.hasRemaining()) {
+            channel.write(buffer);
+        }
+    }
+
+    @Override
+    public void close() {
+        if (limit != null) {
+            limit.cancel(false);
+        }
+        try {
+            channel.close();
+        } catch (IOException ignored) {
+            // It is of no use any more either way.
+        }
+    }
+
+    /** A path with a slash in it, or host:port. */
+    static SocketAddress read(String address) throws ConsortException {
+        if (address.startsWith("unix:") && address.length() > "unix:".length()) {
+            return unix(address.substring("unix:".length()));
+        }
+        if (address.contains("/")) {
+            return unix(address);
+        }
+        String at = address.startsWith("tcp:") ? address.substring("tcp:".length()) : address;
+        int colon = at.lastIndexOf(':');
+        String digits = at.substring(colon + 1);
+        if (colon <= 0 || !digits.matches("[0-9]{1,5}") || Integer.parseInt(digits) > 0xffff) {
+            throw ConsortException.invalid(
+                    "`" + address + "` is no address; write a path with a slash in it, or host:port");
+        }
+        String host = at.substring(0, colon).replaceAll("^\\[|\\]$", "");
+        return new InetSocketAddress(host, Integer.parseInt(digits));
+    }
+
+    private static SocketAddress unix(String path) throws ConsortException {
+        try {
+            return UnixDomainSocketAddress.of(path);
+        } catch (RuntimeException error) {
+            throw ConsortException.invalid("`" + path + "` is no path: " + error.getMessage());
+        }
+    }
+}

@@ -1,0 +1,125 @@
+package consort;
+
+/** Why something was not done, or a session is over. */
+public final class ConsortException extends Exception {
+    private static final long serialVersionUID = 1;
+
+    /** What it is, for programs. */
+    public enum Kind {
+        /** An argument is no name, no address or no service. Nothing was done. */
+        INVALID,
+        /** Nothing answers there. */
+        CANNOT_CONNECT,
+        /** Something answers there, but not as a daemon does. */
+        NO_DAEMON,
+        /** The daemon refused the session: {@link #reason()}. */
+        NOT_WELCOME,
+        /** The daemon ended the session: {@link #reason()}, {@link #unknownFate()}. */
+        DISCONNECTED,
+        /** The connection to the daemon broke: {@link #unknownFate()}. */
+        CONNECTION_LOST,
+        /** The client was closed. */
+        CLOSED,
+        /** The payload is larger than this cluster allows. It was not sent. */
+        TOO_LARGE,
+        /** To no group, or to more than a message may name. It was not sent. */
+        TARGETS,
+        /** The time allowed was not enough. Nothing was sent. */
+        TIMED_OUT;
+    }
+
+    /** Why a session ended. {@code UNKNOWN} is a reason of a later release. */
+    public enum Reason {
+        UNKNOWN,
+        GOODBYE,
+        MALFORMED,
+        VERSION,
+        SILENT,
+        SLOW,
+        STOPPING,
+        NAME_TAKEN,
+        NOT_ALLOWED,
+        TOO_MANY_CLIENTS,
+        RESTARTING,
+        SPOOL_FAILED,
+        /** The rules do not let the client be called so, or have one more connection. */
+        DENIED,
+        /** The client has to prove who it is, and has not. */
+        UNPROVEN,
+        TOKEN_MALFORMED,
+        TOKEN_UNKNOWN,
+        TOKEN_EXPIRED;
+    }
+
+    /** The sends that may be ordered still, or never: so many from that number on. */
+    public record UnknownFate(long first, long count) {
+        @Override
+        public String toString() {
+            if (count == 0) {
+                return "there is no send of unknown fate";
+            }
+            return count == 1
+                    ? "the fate of send " + first + " is unknown"
+                    : "the fate of sends " + first + " to " + (first + count - 1) + " is unknown";
+        }
+    }
+
+    private final Kind kind;
+    private final transient Reason reason;
+    private final transient UnknownFate unknownFate;
+
+    private ConsortException(Kind kind, Reason reason, UnknownFate unknownFate, String text, Throwable cause) {
+        super(text, cause);
+        this.kind = kind;
+        this.reason = reason;
+        this.unknownFate = unknownFate;
+    }
+
+    static ConsortException of(Kind kind, String text) {
+        return new ConsortException(kind, Reason.UNKNOWN, new UnknownFate(1, 0), text, null);
+    }
+
+    static ConsortException invalid(String text) {
+        return of(Kind.INVALID, text);
+    }
+
+    static ConsortException cannotConnect(String address, Throwable cause) {
+        String text = "cannot connect to " + address + ": " + cause.getMessage() + "; is a daemon running there?";
+        return new ConsortException(Kind.CANNOT_CONNECT, Reason.UNKNOWN, new UnknownFate(1, 0), text, cause);
+    }
+
+    static ConsortException notWelcome(Reason reason, String said) {
+        String text = "the daemon refused the session: " + said;
+        return new ConsortException(Kind.NOT_WELCOME, reason, new UnknownFate(1, 0), text, null);
+    }
+
+    static ConsortException disconnected(Reason reason, String said, UnknownFate fate) {
+        String text = "the daemon ended the session: " + said + "; " + fate;
+        return new ConsortException(Kind.DISCONNECTED, reason, fate, text, null);
+    }
+
+    static ConsortException lost(String why, UnknownFate fate, Throwable cause) {
+        String text = "the connection to the daemon was lost (" + why + "); " + fate;
+        return new ConsortException(Kind.CONNECTION_LOST, Reason.UNKNOWN, fate, text, cause);
+    }
+
+    /** The same for another caller, whose stack it then shows. */
+    ConsortException again() {
+        return new ConsortException(kind, reason, unknownFate, getMessage(), this);
+    }
+
+    /** What it is, for programs. */
+    public Kind kind() {
+        return kind;
+    }
+
+    /** The daemon's reason, where it gave one. */
+    public Reason reason() {
+        return reason;
+    }
+
+    /** The sends whose fate the session's end leaves unknown. */
+    public UnknownFate unknownFate() {
+        return unknownFate;
+    }
+}

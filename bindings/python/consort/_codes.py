@@ -1,0 +1,62 @@
+"""Numbers with names: those of the session protocol."""
+
+from enum import IntEnum
+
+
+class Service(IntEnum):
+    """What a sender asks for one message."""
+
+    #: Delivered to all members that stay.
+    RELIABLE = 1
+    #: After the sender's earlier messages.
+    FIFO = 2
+    #: After all messages that the sender had received or sent before.
+    CAUSAL = 3
+    #: In one total order at all members.
+    AGREED = 4
+    #: Agreed, and only once every member of the view is known to hold it.
+    SAFE = 5
+
+
+class Cause(IntEnum):
+    """Why a group changed."""
+
+    JOIN = 1
+    LEAVE = 2
+    #: A client's connection to its daemon ended.
+    DISCONNECT = 3
+    #: Daemons went or came, and their clients with them.
+    NETWORK = 4
+    #: Nobody came or went: the members have become the primary part, or are it no more.
+    PRIMARY = 5
+
+
+class Primary(IntEnum):
+    """Whether members may act as the primary part of the network."""
+
+    YES = 1
+    PENDING = 2
+    NO = 3
+    #: No policy is configured: it is not asked.
+    NO_POLICY = 4
+
+
+class Refusal(IntEnum):
+    """Why a send was refused."""
+
+    BUDGET = 1
+    TOO_LARGE = 2
+    TOO_MANY_TARGETS = 3
+    LEAVING = 4
+    UNSUPPORTED = 5
+    ALREADY_MEMBER = 6
+    NOT_MEMBER = 7
+    TOO_MANY_GROUPS = 8
+    CLOSED = 9
+    GROUPS_FULL = 10
+    NOT_REPRESENTABLE = 11
+    NOT_PRIMARY = 12
+    MISSING = 13
+    FENCED = 14
+    FORGOTTEN = 15
+    DENIED = 16

@@ -1,0 +1,38 @@
+//! Waits that release the interpreter, and end where Ctrl-C is pressed.
+use crate::failure::Failure;
+use pyo3::prelude::*;
+use std::time::{Duration, Instant};
+
+/// How long Ctrl-C may have to wait.
+const SLICE: Duration = Duration::from_millis(100);
+
+/// How long a call may wait: seconds, or as long as it takes.
+pub(crate) fn span(seconds: Option<f64>) -> Result<Option<Duration>, Failure> {
+    let Some(seconds) = seconds else { return Ok(None) };
+    // A longer time than can be told is as good as none.
+    if seconds >= 1e12 {
+        return Ok(None);
+    }
+    let told = Duration::try_from_secs_f64(seconds);
+    told.map(Some)
+        .map_err(|_| Failure::invalid(format!("{seconds} is no time to wait; give seconds from 0 on, or None")))
+}
+
+/// Tries for as long as it may; each try is told how long it may take. Nothing, where none came to anything.
+pub(crate) fn in_slices<T: Send>(
+    py: Python<'_>,
+    within: Option<Duration>,
+    mut attempt: impl FnMut(Duration) -> Result<Option<T>, Failure> + Send,
+) -> PyResult<Option<T>> {
+    let deadline = within.and_then(|within| Instant::now().checked_add(within));
+    loop {
+        let left = deadline.map_or(SLICE, |deadline| deadline.saturating_duration_since(Instant::now()));
+        if let Some(done) = py.detach(|| attempt(left.min(SLICE)))? {
+            return Ok(Some(done));
+        }
+        py.check_signals()?;
+        if left.is_zero() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok(None);
+        }
+    }
+}
