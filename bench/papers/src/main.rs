@@ -15,6 +15,7 @@
 
 mod check;
 mod deltas;
+mod figures;
 mod model;
 mod net;
 mod options;
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         && check == "--check"
     {
         return check::main(rest);
+    }
+    if words.first().is_some_and(|word| figures::COMMANDS.iter().any(|command| word == command)) {
+        return figures::main(words);
     }
     let options = match Options::read(words) {
         Ok(Some(options)) => options,

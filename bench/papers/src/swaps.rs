@@ -28,10 +28,11 @@ const DELTA: Duration = Duration::from_micros(128);
 
 /// Two packets that followed each other at the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Pair {
-    gap: Duration,
+pub struct Pair {
+    /// How long after the first the second came.
+    pub gap: Duration,
     /// They came to the sequencer the other way round.
-    swapped: bool,
+    pub swapped: bool,
 }
 
 /// The whole table.
@@ -83,7 +84,11 @@ fn line(rate: u64, pairs: &[Pair]) -> String {
     )
 }
 
-fn pairs(seed: u64, lab: &Lab, rate: u64) -> Result<Vec<Pair>, String> {
+/// All such pairs of a run.
+///
+/// # Errors
+/// What kept the run from its end.
+pub fn pairs(seed: u64, lab: &Lab, rate: u64) -> Result<Vec<Pair>, String> {
     let mut rng = Rng::new(seed).fork(rate << 8);
     let senders = rng.fork(1);
     let mut net = Net::start(engines(&plato::Lab::default(), 10)?, delay(), rng.fork(2))?;

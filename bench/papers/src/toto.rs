@@ -126,7 +126,10 @@ pub fn row(pace: Pace, load: u64, toto: &Measured, all_ack: &Measured, paper: Op
 }
 
 /// All runs of a cell. Both protocols meet the same traffic.
-fn cell(seed: u64, lab: &Lab, cell: Cell) -> Result<Measured, String> {
+///
+/// # Errors
+/// What kept a run from its end.
+pub fn cell(seed: u64, lab: &Lab, cell: Cell) -> Result<Measured, String> {
     let mut all = Measured::default();
     for run in 0..lab.runs {
         let mut rng = Rng::new(seed).fork(run << 32 | cell.load << 1 | u64::from(cell.pace == Pace::Poisson));
@@ -213,6 +216,16 @@ impl Measured {
         self.packets += run.packets;
         self.nulls += run.nulls;
         run.joint.into_iter().for_each(|(of, count)| *self.joint.entry(of).or_default() += count);
+    }
+
+    /// How many had which tau and omega.
+    pub const fn joint(&self) -> &Joint {
+        &self.joint
+    }
+
+    /// How many members were waited for on average.
+    pub fn mean_tau(&self) -> f64 {
+        self.tau as f64 / self.released as f64
     }
 
     fn summary(&self) -> Summary {

@@ -1,6 +1,6 @@
 //! The ring's windows: those that it tunes itself against the thesis's grid of fixed personal and accelerated windows, and the
 //! accelerated against the original ring at equal windows.
-use super::wires::{LEN, Load, Measured, Site, Wires};
+use super::wires::{LEN, Load, Measured, Site, Wires, Work};
 use consort_ring::{Acceleration, RingConfig, Windows};
 use consort_sim::HostModel;
 use consort_types::Duration;
@@ -53,7 +53,7 @@ fn places() -> [Place; 5] {
 }
 
 /// Windows that stay as they are, counted in packets as in the thesis; all members may use theirs up in a rotation.
-fn fixed(personal: u32, accelerated: u32, members: u64) -> Windows {
+pub fn fixed(personal: u32, accelerated: u32, members: u64) -> Windows {
     let global = personal * members as u32;
     Windows { personal, accelerated, global, store: (4 * global).max(4096), ..Windows::SPREAD }
 }
@@ -67,7 +67,7 @@ struct Row {
 fn row(lab: &Lab, place: &Place, before: Duration, adjust: &dyn Fn(&mut RingConfig)) -> Result<Row, String> {
     let span = Duration::from_millis(lab.millis);
     let measure = |load| -> Result<Measured, String> {
-        Ok(Wires::start(&place.site, lab.nodes as usize, load, adjust)?.measure(before, span))
+        Ok(Wires::start(&place.site, lab.nodes as usize, Work::agreed(load), adjust)?.measure(before, span))
     };
     let rate = place.load * 1e6 / (LEN * 8) as f64;
     Ok(Row { full: measure(Load::Full)?, loaded: measure(Load::Rate(rate))? })

@@ -1,12 +1,14 @@
 //! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
 //! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
-use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission, each_counter};
-use consort_ring::packet::{RUN_LEN, RingPacket, TOKEN_LEN};
-use consort_ring::{Ring, RingConfig};
+mod host;
+
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission};
+use consort_ring::RingConfig;
+use consort_ring::packet::{DataContent, DataPacket, RUN_LEN, RingPacket, TOKEN_LEN};
 use consort_sim::HostModel;
-use consort_sim::link::{LinkModel, SimLink};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
-use std::collections::{BTreeMap, VecDeque};
+use host::{Host, Message, gauge, per_byte};
+use std::collections::BTreeMap;
 
 /// What a ring runs on.
 #[derive(Clone, Debug)]
@@ -21,6 +23,31 @@ pub struct Site {
     pub loss: f64,
     /// Every host.
     pub host: HostModel,
+}
+
+/// What the members send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// How much.
+    pub load: Load,
+    /// What is asked for each message.
+    pub service: Service,
+    /// How large each message is, in bytes: eight at least, and no more than fits a packet.
+    pub len: usize,
+    /// So many of the members send, all where there are fewer.
+    pub senders: usize,
+}
+
+impl Work {
+    /// Agreed messages that fill a packet each.
+    pub const fn agreed(load: Load) -> Self {
+        Self { load, service: Service::Agreed, len: LEN, senders: usize::MAX }
+    }
+
+    /// Safe messages that fill a packet each.
+    pub const fn safe(load: Load) -> Self {
+        Self { service: Service::Safe, ..Self::agreed(load) }
+    }
 }
 
 /// How the members send.
@@ -41,6 +68,12 @@ pub struct Measured {
     pub mean_us: f64,
     /// 99 of a hundred were not above this.
     pub p99_us: f64,
+    /// From when its sender took the token that let it send, and from when the sender had released the token before, to
+    /// delivery: on average of both, in microseconds. A message made up at the token waits for nothing, one that comes
+    /// right after it for a rotation.
+    pub token_us: f64,
+    /// From one visit of the token at a member to the next, on average, in microseconds.
+    pub rotation_us: f64,
     /// Packets sent again, in a hundred.
     pub again: f64,
     /// Rings formed after the first.
@@ -52,9 +85,7 @@ pub struct Measured {
 /// How large messages are, in bytes: one fills a packet.
 pub const LEN: usize = 1_350;
 /// What UDP, IP and Ethernet add to a datagram, the gap between frames included.
-const FRAME: usize = 66;
-/// How many own messages a member has under way at most while it always has more to send.
-const AHEAD: usize = 1_000;
+pub const FRAME: usize = 66;
 /// What may wait at an interface before its sender waits.
 const SEND_BUFFER: Duration = Duration::from_micros(500);
 /// By when a ring must stand.
@@ -74,43 +105,21 @@ struct Flying {
     packet: RingPacket,
 }
 
-struct Host {
-    engine: Ring,
-    members: usize,
-    views: u64,
-    free: Instant,
-    wake: Option<Instant>,
-    token: Socket,
-    data: Socket,
-    ran_over: bool,
-    uplink: SimLink,
-    port: SimLink,
-    /// Messages that clients want to send: when each was written.
-    wants: VecDeque<Instant>,
-    /// Own messages that were submitted and not yet delivered.
-    ahead: usize,
-    client_is_next: bool,
-}
-
-#[derive(Default)]
-struct Socket {
-    waiting: VecDeque<(Instant, Flying)>,
-    bytes: usize,
-}
-
 /// Members, and all that is under way.
 pub struct Wires<'a> {
     site: &'a Site,
-    load: Load,
+    work: Work,
     now: Instant,
     tie: u64,
     heap: BTreeMap<(Instant, u64), Happens>,
     hosts: Vec<Host>,
-    /// When each message was written, from the one on whose number is `first`.
-    written: Vec<Instant>,
+    /// Each message, by its number.
+    messages: Vec<Message>,
     next_write: Option<Instant>,
     rng: Rng,
     latencies: Vec<Duration>,
+    /// The sum of what a delivery took by both ways of making messages up, and how many there were.
+    at_token: (f64, u64),
     delivered: u64,
     measures: bool,
 }
@@ -120,22 +129,23 @@ impl<'a> Wires<'a> {
     ///
     /// # Errors
     /// What is wrong with the settings, or that no ring came about.
-    pub fn start(site: &'a Site, members: usize, load: Load, adjust: &dyn Fn(&mut RingConfig)) -> Result<Self, String> {
+    pub fn start(site: &'a Site, members: usize, work: Work, adjust: &dyn Fn(&mut RingConfig)) -> Result<Self, String> {
         let mut rng = Rng::new(7);
         let nodes: Vec<_> = (0..members as u16).map(NodeId).collect();
         let hosts: Result<Vec<_>, String> =
             nodes.iter().map(|me| Host::new(site, *me, &nodes, adjust, &mut rng)).collect();
         let mut wires = Self {
             site,
-            load,
+            work,
             now: Instant::ZERO,
             tie: 0,
             heap: BTreeMap::new(),
             hosts: hosts?,
-            written: Vec::new(),
+            messages: Vec::new(),
             next_write: None,
             rng,
             latencies: Vec::new(),
+            at_token: (0.0, 0),
             delivered: 0,
             measures: false,
         };
@@ -155,7 +165,7 @@ impl<'a> Wires<'a> {
     }
 
     fn begin(&mut self) {
-        match self.load {
+        match self.work.load {
             Load::Full => (0..self.hosts.len()).for_each(|host| self.schedule_wake(host)),
             Load::Rate(_) => self.next_write = Some(self.now),
         }
@@ -165,7 +175,7 @@ impl<'a> Wires<'a> {
     pub fn measure(&mut self, before: Duration, span: Duration) -> Measured {
         self.run(before);
         let (sent, again) = (self.sum("packets_sent"), self.sum("retransmissions_sent"));
-        let views = self.hosts[0].views;
+        let (views, tokens) = (self.hosts[0].views, self.hosts[0].tokens);
         self.measures = true;
         self.run(span);
         self.measures = false;
@@ -176,9 +186,11 @@ impl<'a> Wires<'a> {
         let p99 = self.latencies.get(n * 99 / 100).copied().unwrap_or_default();
         let per_member = self.delivered as f64 / self.hosts.len() as f64;
         Measured {
-            mbits: per_member * (LEN * 8) as f64 / span.as_secs_f64() / 1e6,
+            mbits: per_member * (self.work.len * 8) as f64 / span.as_secs_f64() / 1e6,
             mean_us: mean * 1e6,
             p99_us: p99.as_secs_f64() * 1e6,
+            token_us: self.at_token.0 / self.at_token.1 as f64 * 1e6,
+            rotation_us: span.as_secs_f64() * 1e6 / (self.hosts[0].tokens - tokens) as f64,
             again: (self.sum("retransmissions_sent") - again) as f64 * 100.0 / sent as f64,
             broken: self.hosts[0].views - views,
             window: gauge(&self.hosts[0].engine, "personal_window"),
@@ -214,8 +226,8 @@ impl<'a> Wires<'a> {
 
     /// A client somewhere wants to send.
     fn write(&mut self) {
-        let Load::Rate(rate) = self.load else { return };
-        let host = self.rng.below(self.hosts.len() as u64) as usize;
+        let Load::Rate(rate) = self.work.load else { return };
+        let host = self.rng.below(self.hosts.len().min(self.work.senders) as u64) as usize;
         let now = self.now;
         self.hosts[host].wants.push_back(now);
         self.next_write = Some(now + Duration::from_nanos(self.rng.exponential(1e9 / rate) as u64 + 1));
@@ -268,10 +280,10 @@ impl<'a> Wires<'a> {
             return host.engine.handle_timeout(now);
         }
         host.client_is_next = !host.client_is_next;
-        if (host.client_is_next || !host.has_packets()) && host.may_submit(self.load) {
+        if (host.client_is_next || !host.has_packets()) && host.may_submit(at, &self.work) {
             host.free += model.message;
             let written = host.wants.pop_front().unwrap_or(now);
-            self.written.push(written);
+            self.messages.push(Message { written, visit: None });
             return self.submit(at);
         }
         if let Some((arrived, flying)) = host.next_packet(model) {
@@ -279,19 +291,27 @@ impl<'a> Wires<'a> {
             if std::mem::take(&mut host.ran_over) {
                 host.engine.handle_pressure(Pressure::Overflow);
             }
+            if matches!(flying.packet, RingPacket::Token(_)) {
+                host.visit = (now, host.released);
+                host.tokens += 1;
+            }
             let arrival = Arrival { at: arrived, from: name(flying.from), lane: flying.lane };
             host.engine.handle_packet(now, arrival, flying.packet);
         }
     }
 
     fn submit(&mut self, at: usize) {
-        let mut bytes = (self.written.len() as u64 - 1).to_le_bytes().to_vec();
-        bytes.resize(LEN, 0);
-        let payload = Payload::from(bytes::Bytes::from(bytes));
-        let submission = Submission { class: Class::Client, service: Service::Agreed, stream: OrderStream(0), payload };
+        let number = self.messages.len() - 1;
+        let mut bytes = (number as u64).to_le_bytes().to_vec();
+        bytes.resize(self.work.len, 0);
+        let (service, payload) = (self.work.service, Payload::from(bytes::Bytes::from(bytes)));
+        let submission = Submission { class: Class::Client, service, stream: OrderStream(0), payload };
         let host = &mut self.hosts[at];
         // What is refused was not sent: the load is more than the ring takes.
-        host.ahead += usize::from(host.engine.submit(self.now, submission).is_ok());
+        if host.engine.submit(self.now, submission).is_ok() {
+            host.ahead += 1;
+            host.unsent.push_back(number);
+        }
     }
 
     fn drain(&mut self, at: usize) {
@@ -305,29 +325,54 @@ impl<'a> Wires<'a> {
                     host.views += 1;
                     host.engine.resume(self.now, view.id);
                 }
-                Output::Deliver(delivery) => {
-                    host.free += self.site.host.message;
-                    host.ahead -= usize::from(delivery.id.is_some());
-                    let written = self.written[number(&delivery.payload) as usize];
-                    if self.measures {
-                        self.delivered += 1;
-                        self.latencies.push(host.free.since(written));
-                    }
-                }
+                Output::Deliver(delivery) => self.deliver(at, number(&delivery.payload), delivery.id.is_some()),
                 _ => {}
             }
         }
     }
 
+    fn deliver(&mut self, at: usize, number: u64, own: bool) {
+        let host = &mut self.hosts[at];
+        host.free += self.site.host.message;
+        host.ahead -= usize::from(own);
+        if !self.measures {
+            return;
+        }
+        let message = self.messages[number as usize];
+        self.delivered += 1;
+        self.latencies.push(host.free.since(message.written));
+        if let Some((taken, before)) = message.visit {
+            let both = host.free.since(taken) + host.free.since(before);
+            self.at_token = (self.at_token.0 + both.as_secs_f64() / 2.0, self.at_token.1 + 1);
+        }
+    }
+
     fn send(&mut self, at: usize, to: Destination, lane: Lane, packet: RingPacket) {
         let len = len(&packet);
+        self.note_visit(at, &packet);
         let host = &mut self.hosts[at];
         host.free += self.site.host.send + per_byte(&self.site.host, len);
         let lane = if matches!(to, Destination::One(_)) { Lane::Token } else { lane };
         let left = host.uplink.carry(host.free, len + FRAME).first().map_or(host.free, |copy| copy.at);
         host.free = host.free.max(Instant(left.0.saturating_sub(SEND_BUFFER.as_nanos() as u64)));
+        if matches!(packet, RingPacket::Token(_)) {
+            host.released = host.free;
+        }
         let flying = Flying { from: at, lane, len, packet };
         self.schedule(left, Happens::AtSwitch { from: at, to, flying });
+    }
+
+    /// What of its own a host sends for the first time belongs to its present visit.
+    fn note_visit(&mut self, at: usize, packet: &RingPacket) {
+        let RingPacket::Data(DataPacket { retransmission: false, content: DataContent::Messages(body), .. }) = packet
+        else {
+            return;
+        };
+        let host = &mut self.hosts[at];
+        let ended = body.chunks().filter(|chunk| chunk.ends).count().min(host.unsent.len());
+        for number in host.unsent.drain(..ended) {
+            self.messages[number].visit = Some(host.visit);
+        }
     }
 
     fn schedule(&mut self, at: Instant, happens: Happens) {
@@ -336,9 +381,9 @@ impl<'a> Wires<'a> {
     }
 
     fn schedule_wake(&mut self, at: usize) {
-        let (now, load) = (self.now, self.load);
+        let (now, work) = (self.now, self.work);
         let host = &mut self.hosts[at];
-        let works = host.has_packets() || host.may_submit(load);
+        let works = host.has_packets() || host.may_submit(at, &work);
         let due = if works { Some(now) } else { host.engine.poll_timeout() };
         let Some(due) = due.map(|due| due.max(host.free).max(now)) else { return };
         if host.wake.is_none_or(|wake| due < wake) {
@@ -346,69 +391,6 @@ impl<'a> Wires<'a> {
             self.schedule(due, Happens::Wake { host: at });
         }
     }
-}
-
-impl Host {
-    fn new(
-        site: &Site,
-        me: NodeId,
-        nodes: &[NodeId],
-        adjust: &dyn Fn(&mut RingConfig),
-        rng: &mut Rng,
-    ) -> Result<Self, String> {
-        let mut config = RingConfig::new(me, nodes.to_vec());
-        let share = config.datagram.get() as f64 / (config.datagram.get() + site.host.overhead) as f64;
-        config.receive_room = (site.host.socket as f64 * share) as usize;
-        adjust(&mut config);
-        let engine = Ring::new(config, Incarnation(1)).map_err(|error| error.to_string())?;
-        let link = LinkModel { rate: Some(site.rate), delay: site.delay, ..LinkModel::default() };
-        let port = LinkModel { queue: site.port, loss: site.loss, ..link.clone() };
-        Ok(Self {
-            engine,
-            members: 0,
-            views: 0,
-            free: Instant::ZERO,
-            wake: None,
-            token: Socket::default(),
-            data: Socket::default(),
-            ran_over: false,
-            uplink: SimLink::new(link, rng.fork(u64::from(me.0))),
-            port: SimLink::new(port, rng.fork(1 << 32 | u64::from(me.0))),
-            wants: VecDeque::new(),
-            ahead: 0,
-            client_is_next: false,
-        })
-    }
-
-    fn has_packets(&self) -> bool {
-        !(self.token.waiting.is_empty() && self.data.waiting.is_empty())
-    }
-
-    fn may_submit(&self, load: Load) -> bool {
-        match load {
-            Load::Full => self.members > 1 && self.ahead < AHEAD,
-            Load::Rate(_) => !self.wants.is_empty(),
-        }
-    }
-
-    fn next_packet(&mut self, model: &HostModel) -> Option<(Instant, Flying)> {
-        let token_first = self.engine.reads_first() == Lane::Token;
-        let from_token = !self.token.waiting.is_empty() && (token_first || self.data.waiting.is_empty());
-        let socket = if from_token { &mut self.token } else { &mut self.data };
-        let taken = socket.waiting.pop_front();
-        socket.bytes -= taken.as_ref().map_or(0, |(_, flying)| flying.len + model.overhead);
-        taken
-    }
-}
-
-fn gauge(engine: &Ring, name: &str) -> u64 {
-    let mut found = 0;
-    each_counter(engine, Instant::ZERO, &mut |known, value| found = if known == name { value } else { found });
-    found
-}
-
-fn per_byte(model: &HostModel, len: usize) -> Duration {
-    Duration::from_nanos(len as u64 * model.picos_per_byte / 1_000)
 }
 
 /// The datagram's bytes. What membership packets take hardly matters.

@@ -1,0 +1,283 @@
+//! Every figure and table of the papers: `list`, `run`, `report`.
+//!
+//! ```text
+//! all       the figures          figure    what one is, and what came out of it
+//! ring      ring_model           text      as columns
+//! toto      totem      plato     plot      as a picture
+//! lab       what they share      page      as a report
+//! parallel  on all processors
+//! ```
+mod all;
+mod figure;
+mod lab;
+mod page;
+mod parallel;
+mod plato;
+mod plot;
+mod ring;
+mod ring_model;
+mod text;
+mod totem;
+mod toto;
+
+use figure::{Figure, Outcome, Run};
+use lab::Lab;
+use lexopt::prelude::*;
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// Words that begin a command of this module.
+pub const COMMANDS: [&str; 3] = ["list", "run", "report"];
+
+/// What is asked for.
+#[derive(Debug, PartialEq, Eq)]
+enum Command {
+    List,
+    Run(Selection),
+    Report { selection: Selection, to: PathBuf },
+}
+
+/// Which figures, and how.
+#[derive(Debug, PartialEq, Eq)]
+struct Selection {
+    /// By name; all where none is named.
+    names: Vec<String>,
+    seed: u64,
+    quick: bool,
+}
+
+/// What became of a figure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Reproduced,
+    Missed,
+    NotYet,
+}
+
+impl Verdict {
+    fn of(outcome: Option<&Outcome>) -> Self {
+        match outcome {
+            Some(outcome) if outcome.is_reproduced() => Self::Reproduced,
+            Some(_) => Self::Missed,
+            None => Self::NotYet,
+        }
+    }
+
+    /// Its class on the page.
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Reproduced => "good",
+            Self::Missed => "bad",
+            Self::NotYet => "open",
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Reproduced => "reproduced",
+            Self::Missed => "missed",
+            Self::NotYet => "not yet",
+        })
+    }
+}
+
+/// How many figures had which verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tally {
+    reproduced: usize,
+    missed: usize,
+    not_yet: usize,
+}
+
+impl Tally {
+    fn of(ran: &[(&Figure, Option<Outcome>)]) -> Self {
+        let count = |verdict| ran.iter().filter(|(_, outcome)| Verdict::of(outcome.as_ref()) == verdict).count();
+        Self { reproduced: count(Verdict::Reproduced), missed: count(Verdict::Missed), not_yet: count(Verdict::NotYet) }
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reproduced, missed, not_yet } = self;
+        let all = reproduced + missed + not_yet;
+        write!(f, "{reproduced} reproduced, {missed} missed, {not_yet} not yet, of {all}")
+    }
+}
+
+/// Runs a command: its words begin with one of [`COMMANDS`].
+pub fn main(words: Vec<OsString>) -> ExitCode {
+    let command = match read(words) {
+        Ok(command) => command,
+        Err(misuse) => {
+            eprintln!("lab: {misuse}; see cargo papers --help");
+            return ExitCode::from(2);
+        }
+    };
+    let done = match command {
+        Command::List => {
+            print!("{}", list());
+            Ok(())
+        }
+        Command::Run(selection) => run(&selection, true).map(|_| ()),
+        Command::Report { selection, to } => report(&selection, &to),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("lab: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn read(words: Vec<OsString>) -> Result<Command, String> {
+    let mut parser = lexopt::Parser::from_args(words);
+    let mut command = None;
+    let mut selection = Selection { names: Vec::new(), seed: 1, quick: false };
+    let (mut all, mut to) = (false, None);
+    let mut take = || -> Result<(), lexopt::Error> {
+        while let Some(word) = parser.next()? {
+            match word {
+                Value(word) if command.is_none() => command = Some(word.string()?),
+                Value(name) => selection.names.push(name.string()?),
+                Long("seed") => selection.seed = parser.value()?.parse()?,
+                Long("quick") => selection.quick = true,
+                Long("all") => all = true,
+                Long("to") => to = Some(PathBuf::from(parser.value()?)),
+                other => return Err(other.unexpected()),
+            }
+        }
+        Ok(())
+    };
+    take().map_err(|error| error.to_string())?;
+    if let Some(unknown) = selection.names.iter().find(|name| all::ALL.iter().all(|figure| figure.name() != **name)) {
+        return Err(format!("no figure is called `{unknown}`: `cargo papers list` names them all"));
+    }
+    match (command.as_deref(), to) {
+        (Some("report"), to) => {
+            Ok(Command::Report { selection, to: to.unwrap_or_else(|| "consort-figures.html".into()) })
+        }
+        (_, Some(to)) => Err(format!("--to {} belongs to `report`", to.display())),
+        (Some("list"), None) if selection.names.is_empty() => Ok(Command::List),
+        (Some("list"), None) => Err("`list` lists all figures: name none".into()),
+        (_, None) if all == selection.names.is_empty() => Ok(Command::Run(selection)),
+        (_, None) if all => Err("name figures or give --all, not both".into()),
+        (_, None) => Err("name a figure to run, as `toto/table-2`, or give --all".into()),
+    }
+}
+
+fn list() -> String {
+    let line = |figure: &Figure| match figure.run {
+        Run::With(_) => format!("{:<26} {}\n", figure.name(), figure.title),
+        Run::NotYet(why) => format!("{:<26} {}\n{:<26} not yet: {why}\n", figure.name(), figure.title, ""),
+    };
+    all::ALL.iter().map(line).collect()
+}
+
+/// Runs what is selected and tells of each; the last line counts.
+fn run(selection: &Selection, prints: bool) -> Result<Vec<(&'static Figure, Option<Outcome>)>, String> {
+    static ALL: [Figure; 73] = all::ALL;
+    let lab = Lab::new(selection.seed, selection.quick);
+    let wanted = |figure: &&Figure| selection.names.is_empty() || selection.names.contains(&figure.name());
+    let mut ran = Vec::new();
+    for figure in ALL.iter().filter(wanted) {
+        let began = Instant::now();
+        let outcome = match figure.run {
+            Run::With(run) => Some(run(&lab).map_err(|error| format!("{}: {error}", figure.name()))?),
+            Run::NotYet(_) => None,
+        };
+        eprintln!(
+            "{:<11} {:<26} {:>6.1} s",
+            Verdict::of(outcome.as_ref()),
+            figure.name(),
+            began.elapsed().as_secs_f64()
+        );
+        if prints {
+            print!("{}", told(figure, outcome.as_ref()));
+        }
+        ran.push((figure, outcome));
+    }
+    println!("{}", Tally::of(&ran));
+    Ok(ran)
+}
+
+fn told(figure: &Figure, outcome: Option<&Outcome>) -> String {
+    match (outcome, figure.run) {
+        (Some(outcome), _) => text::outcome(figure, outcome) + "\n",
+        (None, Run::NotYet(why)) => format!("{}: {}\nnot yet: {why}\n\n", figure.name(), figure.title),
+        (None, Run::With(_)) => String::new(),
+    }
+}
+
+fn report(selection: &Selection, to: &PathBuf) -> Result<(), String> {
+    let ran = run(selection, false)?;
+    let page = page::page(selection.seed, &ran)?;
+    std::fs::write(to, page).map_err(|error| format!("{} cannot be written: {error}", to.display()))?;
+    println!("{}", to.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    fn words(text: &str) -> Result<Command, String> {
+        read(text.split_whitespace().map(OsString::from).collect())
+    }
+
+    #[test]
+    fn no_two_figures_have_one_name_and_all_are_listed() {
+        let names: BTreeSet<_> = all::ALL.iter().map(Figure::name).collect();
+        assert_eq!(names.len(), all::ALL.len());
+        assert!(names.iter().all(|name| list().contains(name.as_str())));
+    }
+
+    #[test]
+    fn words_select_figures() {
+        let selection = |names: &[&str], seed, quick| Selection {
+            names: names.iter().map(ToString::to_string).collect(),
+            seed,
+            quick,
+        };
+        assert_eq!(words("list"), Ok(Command::List));
+        assert_eq!(words("run --all --seed 3"), Ok(Command::Run(selection(&[], 3, false))));
+        assert_eq!(
+            words("run toto/table-2 plato/figure-3 --quick"),
+            Ok(Command::Run(selection(&["toto/table-2", "plato/figure-3"], 1, true)))
+        );
+        assert_eq!(
+            words("report --to x.html"),
+            Ok(Command::Report { selection: selection(&[], 1, false), to: "x.html".into() })
+        );
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_told() {
+        for (text, expected) in [
+            ("run", "name a figure"),
+            ("run --all toto/table-2", "not both"),
+            ("run toto/table-9", "no figure is called `toto/table-9`"),
+            ("run --all --to x", "belongs to `report`"),
+            ("list toto/table-2", "name none"),
+            ("run --seed x", "x"),
+            ("run --what", "--what"),
+        ] {
+            let error = words(text).unwrap_err();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_figure_that_costs_little_runs() {
+        let selection = Selection { names: vec!["toto/equations".into()], seed: 1, quick: true };
+        let ran = run(&selection, false).unwrap();
+        assert_eq!(ran.len(), 1);
+        assert_eq!(Tally::of(&ran).not_yet, 0);
+    }
+}

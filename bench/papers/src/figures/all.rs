@@ -1,0 +1,156 @@
+//! All figures and tables of the papers that show results, in their order.
+use super::figure::Run::{NotYet, With};
+use super::figure::{Figure, Paper, Run};
+use super::{plato, ring, ring_model, totem, toto};
+
+const CLIENTS: &str = "a host of two stages and client processes with costs of their own";
+const SIZES: &str = "client processes, message sizes and senders on every other daemon";
+const GATEWAYS: &str = "several rings joined by gateways";
+const UNPACKED: &str = "messages that are not packed: the engine always packs them";
+const STREAMS: &str = "reliable links and calibrated hosts under Multi-Ring Paxos";
+
+const fn figure(paper: Paper, number: &'static str, title: &'static str, run: Run) -> Figure {
+    Figure { paper, number, title, run }
+}
+
+/// Every one of them.
+pub const ALL: [Figure; 73] = [
+    figure(Paper::Thesis, "throughput-model", "Throughput by the model of chapter 4", With(ring_model::throughput)),
+    figure(Paper::Thesis, "table-4.1", "Agreed delivery latency by the model", With(ring_model::table_4_1)),
+    figure(Paper::Thesis, "table-4.2", "Safe delivery latency by the model", With(ring_model::table_4_2)),
+    figure(Paper::Thesis, "figure-5.1", "Throughput over the accelerated window, 1 Gbit/s", With(ring::figure_5_1)),
+    figure(Paper::Thesis, "figure-5.2", "Agreed latency over the accelerated window, 1 Gbit/s", With(ring::figure_5_2)),
+    figure(Paper::Thesis, "figure-5.3", "Safe latency over the accelerated window, 1 Gbit/s", With(ring::figure_5_3)),
+    figure(Paper::Thesis, "figure-5.4", "Throughput at the best accelerated window, 1 Gbit/s", With(ring::figure_5_4)),
+    figure(
+        Paper::Thesis,
+        "figure-5.5",
+        "Agreed latency at the best accelerated window, 1 Gbit/s",
+        With(ring::figure_5_5),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-5.6",
+        "Safe latency at the best accelerated window, 1 Gbit/s",
+        With(ring::figure_5_6),
+    ),
+    figure(Paper::Thesis, "figure-5.7", "Throughput over the accelerated window, 10 Gbit/s", With(ring::figure_5_7)),
+    figure(
+        Paper::Thesis,
+        "figure-5.8",
+        "Agreed latency over the accelerated window, 10 Gbit/s",
+        With(ring::figure_5_8),
+    ),
+    figure(Paper::Thesis, "figure-5.9", "Safe latency over the accelerated window, 10 Gbit/s", With(ring::figure_5_9)),
+    figure(
+        Paper::Thesis,
+        "figure-5.10",
+        "Throughput at the best accelerated window, 10 Gbit/s",
+        With(ring::figure_5_10),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-5.11",
+        "Agreed latency at the best accelerated window, 10 Gbit/s",
+        With(ring::figure_5_11),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-5.12",
+        "Safe latency at the best accelerated window, 10 Gbit/s",
+        With(ring::figure_5_12),
+    ),
+    figure(Paper::Thesis, "figure-6.1", "Spread's throughput over the accelerated window, 1 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.2", "Spread's throughput over the personal window, 1 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.3", "Spread's agreed latency over throughput, 1 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.4", "Spread's safe latency over throughput, 1 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.5", "Throughput over message size, every other daemon, 1 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.6", "The same for small messages, 1 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.7", "Throughput over message size, every daemon, 1 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.8", "The same for small messages, 1 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.9", "Throughput on virtual machines", NotYet("client processes and a slower host")),
+    figure(Paper::Thesis, "figure-6.10", "Spread's throughput over the accelerated window, 10 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.11", "The same with the stricter method", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.12", "Spread's throughput over the personal window, 10 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.13", "The same with the stricter method", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.14", "Spread's agreed latency over throughput, 10 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.15", "Spread's safe latency over throughput, 10 Gbit/s", NotYet(CLIENTS)),
+    figure(Paper::Thesis, "figure-6.16", "Throughput over message size, every other daemon, 10 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.17", "The same for small messages, 10 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.18", "Throughput over message size, every daemon, 10 Gbit/s", NotYet(SIZES)),
+    figure(Paper::Thesis, "figure-6.19", "The same for small messages, 10 Gbit/s", NotYet(SIZES)),
+    figure(
+        Paper::Toto,
+        "table-1",
+        "Candidates of the graph of figure 1",
+        NotYet("what the engine makes of one given graph"),
+    ),
+    figure(Paper::Toto, "table-2", "Latency and speed-up, periodic", With(toto::table_2)),
+    figure(Paper::Toto, "table-3", "Latency and speed-up, Poisson", With(toto::table_3)),
+    figure(Paper::Toto, "table-4", "The model against what was measured, periodic", With(toto::table_4)),
+    figure(Paper::Toto, "table-5", "The model against what was measured, Poisson", With(toto::table_5)),
+    figure(Paper::Toto, "equations", "Latency by equations (1) and (2)", With(toto::equations)),
+    figure(Paper::Toto, "figure-5", "Index of latency, periodic", With(toto::figure_5)),
+    figure(Paper::Toto, "figure-6", "Index of latency, Poisson", With(toto::figure_6)),
+    figure(
+        Paper::Toto,
+        "throughput",
+        "250 messages a second on an Ethernet of 10 Mbit/s",
+        NotYet("a cable that all share"),
+    ),
+    figure(Paper::Toto, "gain", "Speed-up over the number of members", With(toto::gain)),
+    figure(
+        Paper::Toto,
+        "wide-area",
+        "Wide area, the best Phi and one slow member",
+        NotYet("a matrix of delays and a sweep of Phi"),
+    ),
+    figure(Paper::Totem, "figure-2", "Throughput over message size", NotYet(UNPACKED)),
+    figure(Paper::Totem, "figure-3", "Throughput with and without packing", NotYet(UNPACKED)),
+    figure(Paper::Totem, "figure-4", "Throughput over the window", With(totem::figure_4)),
+    figure(Paper::Totem, "figure-5", "Throughput over the number of members", With(totem::figure_5)),
+    figure(Paper::Totem, "figure-6", "Latency over the number of members", With(totem::figure_6)),
+    figure(Paper::Totem, "figure-7", "Latency over throughput", With(totem::figure_7)),
+    figure(Paper::Totem, "token-visit", "Visit of the token, unloaded", With(totem::visit)),
+    figure(Paper::Totem, "figure-8", "Throughput over the forwarding probability", NotYet(GATEWAYS)),
+    figure(Paper::Totem, "figure-9", "Agreed latency of three topologies", NotYet(GATEWAYS)),
+    figure(Paper::Totem, "figure-10", "Safe latency of three topologies", NotYet(GATEWAYS)),
+    figure(Paper::Totem, "figure-11", "Distribution of agreed latency, 40 members", NotYet(GATEWAYS)),
+    figure(Paper::Totem, "figure-12", "Distribution of safe latency, 40 members", NotYet(GATEWAYS)),
+    figure(
+        Paper::Totem,
+        "latency-methods",
+        "Latency without clocks that agree",
+        NotYet("clocks with an offset and a drift"),
+    ),
+    figure(Paper::MultiRingPaxos, "figure-2", "Rings of 32 KB values on 10 Gbit/s", NotYet(STREAMS)),
+    figure(Paper::MultiRingPaxos, "figure-3", "Rings of 200-byte values", NotYet(STREAMS)),
+    figure(Paper::MultiRingPaxos, "figure-4", "Recovery of a key-value store", NotYet("the store, and disks")),
+    figure(Paper::MultiRingPaxos, "figure-5", "Many rings at one learner", NotYet(STREAMS)),
+    figure(Paper::MultiRingPaxos, "figure-6", "Many learners of one ring", NotYet(STREAMS)),
+    figure(Paper::MultiRingPaxos, "figure-7", "A region is lost", NotYet("regions with delays between them")),
+    figure(
+        Paper::MultiRingPaxos,
+        "figure-8",
+        "What a global ring costs a local one",
+        NotYet("regions with delays between them"),
+    ),
+    figure(Paper::Plato, "figure-3", "Swaps and losses over the rate", With(plato::figure_3)),
+    figure(Paper::Plato, "figure-4", "Gaps between swapped packets, and between all", With(plato::figure_4)),
+    figure(Paper::Plato, "figure-5", "Swap metrics over the rate", With(plato::figure_5)),
+    figure(
+        Paper::Plato,
+        "figure-6",
+        "Loss metrics over the rate",
+        NotYet("a receiver that is switched out and loses packets"),
+    ),
+    figure(Paper::Plato, "figure-8", "Latency and late revokes over delta", With(plato::figure_8)),
+    figure(Paper::Plato, "figure-9", "A spike of the rate", With(plato::figure_9)),
+    figure(Paper::Plato, "figure-10", "Latency over the rate", With(plato::figure_10)),
+    figure(
+        Paper::Plato,
+        "figure-11",
+        "Delta set by the paper's adaptive rule",
+        NotYet("the paper's rule as a setting of the engine"),
+    ),
+];

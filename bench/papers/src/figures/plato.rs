@@ -1,0 +1,265 @@
+//! PLATO's figures: how close swapped packets come, and what is gained by it.
+use super::figure::{Axis, Chart, Claim, Curve, Outcome};
+use super::lab::Lab;
+use super::parallel;
+use crate::plato::{self, Measured, SPIKE};
+use crate::swaps::{self, Pair};
+use consort_types::Duration;
+
+/// The paper's delta.
+const DELTA: Duration = Duration::from_micros(128);
+/// Packets a second of figures 3 and 5.
+const RATES: [u64; 6] = [400, 800, 1_200, 1_600, 2_400, 4_000];
+/// How long a run lasts, in seconds.
+const SECONDS: u64 = 60;
+
+fn setting(lab: &Lab) -> String {
+    format!(
+        "A sequencer, four senders in turn near it and far from it, and a receiver at two switches; a packet takes 200 us, 25 us \
+         more between switches and 15 us on average more; Poisson, {} s a point; no losses.",
+        lab.scaled(SECONDS)
+    )
+}
+
+fn swapped(lab: &Lab, rates: &[u64]) -> Result<Vec<(u64, Vec<Pair>)>, String> {
+    let bench = swaps::Lab { seconds: lab.scaled(SECONDS) };
+    parallel::map(rates, |rate| Ok((*rate, swaps::pairs(lab.seed, &bench, *rate)?)))
+}
+
+/// Gaps of the swapped pairs, or of all, in microseconds, shortest first.
+fn gaps(pairs: &[Pair], only_swapped: bool) -> Vec<f64> {
+    let of = pairs.iter().filter(|pair| pair.swapped || !only_swapped);
+    let mut gaps: Vec<_> = of.map(|pair| pair.gap.as_secs_f64() * 1e6).collect();
+    gaps.sort_by(f64::total_cmp);
+    gaps
+}
+
+/// How many of these are no longer than that, in %.
+fn within(gaps: &[f64], most: f64) -> f64 {
+    100.0 * gaps.partition_point(|gap| *gap <= most) as f64 / gaps.len() as f64
+}
+
+/// 95 of a hundred are no longer than this.
+fn most_of(gaps: &[f64]) -> f64 {
+    gaps.get((gaps.len() * 95).div_ceil(100).saturating_sub(1)).copied().unwrap_or(f64::NAN)
+}
+
+pub fn figure_3(lab: &Lab) -> Result<Outcome, String> {
+    let runs = swapped(lab, &RATES)?;
+    let share = |pairs: &[Pair]| 100.0 * gaps(pairs, true).len() as f64 / pairs.len() as f64;
+    let points: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, share(pairs))).collect();
+    let at = |wanted: f64| points.iter().find(|(rate, _)| *rate == wanted).map_or(f64::NAN, |(_, share)| *share);
+    let claims = vec![
+        Claim::near("swapped at 800 a second", 1.0, at(800.0), 50.0, "%"),
+        Claim::near("swapped at 4000 a second", 4.0, at(4_000.0), 50.0, "%"),
+        Claim::missing("losses", "up to some per cent, unevenly", "no receiver that is switched out"),
+    ];
+    let stated = Curve::paper("Cornell, five switches", vec![(800.0, 1.0), (4_000.0, 4.0)]);
+    let chart = Chart {
+        title: "Pairs of packets that two receivers see in different orders".into(),
+        x: Axis::linear("packets a second"),
+        y: Axis::linear("swapped pairs, %"),
+        curves: vec![Curve::line("runs", points), stated],
+    };
+    Ok(Outcome { setting: setting(lab), charts: vec![chart], claims })
+}
+
+pub fn figure_4(lab: &Lab) -> Result<Outcome, String> {
+    let runs = swapped(lab, &[400, 1_200, 4_000])?;
+    let shown: Vec<f64> = (0..=16).map(|step| f64::from(step * 16)).collect();
+    let curve =
+        |name: String, gaps: &[f64]| Curve::line(name, shown.iter().map(|us| (*us, within(gaps, *us))).collect());
+    let curves = runs.iter().flat_map(|(rate, pairs)| {
+        [curve(format!("swapped, {rate}/s"), &gaps(pairs, true)), curve(format!("all, {rate}/s"), &gaps(pairs, false))]
+    });
+    let chart = Chart {
+        title: "Pairs that come within a time".into(),
+        x: Axis::linear("between two packets, us"),
+        y: Axis::linear("pairs within it, %"),
+        curves: curves.collect(),
+    };
+    let first = runs.first().map(|(_, pairs)| (gaps(pairs, true), gaps(pairs, false))).unwrap_or_default();
+    let us = DELTA.as_secs_f64() * 1e6;
+    let claims = vec![
+        Claim::at_least("swapped pairs within 128 us, 400 a second", "95 %", within(&first.0, us), 90.0, "%"),
+        Claim::at_most("all pairs within 128 us, 400 a second", "14 %", within(&first.1, us), 20.0, "%"),
+    ];
+    Ok(Outcome { setting: setting(lab), charts: vec![chart], claims })
+}
+
+pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
+    let runs = swapped(lab, &RATES)?;
+    let most: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, most_of(&gaps(pairs, true)))).collect();
+    let share = |pairs: &[Pair]| within(&gaps(pairs, false), most_of(&gaps(pairs, true)));
+    let shares: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, share(pairs))).collect();
+    let (least_us, most_us) =
+        most.iter().fold((f64::INFINITY, 0.0_f64), |(least, most), (_, us)| (us.min(least), us.max(most)));
+    let rises = shares.windows(2).map(|pair| pair[1].1 / pair[0].1).fold(f64::INFINITY, f64::min);
+    let claims = vec![
+        Claim::at_most(
+            "95th percentile of swapped gaps, largest by smallest",
+            "almost constant",
+            most_us / least_us,
+            1.5,
+            "times",
+        ),
+        Claim::at_least("least step of the share of all pairs", "rises significantly", rises, 1.0, "times"),
+    ];
+    let x = Axis::linear("packets a second");
+    let charts = vec![
+        Chart {
+            title: "95th percentile of gaps between swapped packets".into(),
+            x,
+            y: Axis::linear("gap, us"),
+            curves: vec![Curve::line("runs", most)],
+        },
+        Chart {
+            title: "All pairs within that gap".into(),
+            x,
+            y: Axis::linear("pairs, %"),
+            curves: vec![Curve::line("runs", shares)],
+        },
+    ];
+    Ok(Outcome { setting: setting(lab), charts, claims })
+}
+
+fn measure(lab: &Lab, delta: Duration, every: u32, rate: u64) -> Result<Measured, String> {
+    let bench = plato::Lab { seconds: lab.scaled(SECONDS), delta: Some(delta) };
+    plato::run(lab.seed, &bench, every, rate, bench.seconds, None)
+}
+
+/// PLATO's mean and the sequencer's, in milliseconds.
+fn means(measured: &Measured) -> (f64, f64) {
+    let part = measured.part(0..u64::MAX);
+    (part.plato.summary().mean, part.fixed.summary().mean)
+}
+
+pub fn figure_8(lab: &Lab) -> Result<Outcome, String> {
+    const DELTAS: [u64; 6] = [16, 64, 128, 256, 1_024, 4_096];
+    let (mut charts, mut claims) = (Vec::new(), Vec::new());
+    for rate in [400, 1_600] {
+        let mut curves = Vec::new();
+        for every in [10, 25] {
+            let runs = parallel::map(&DELTAS, |us| {
+                let measured = measure(lab, Duration::from_micros(*us), every, rate)?;
+                let (plato, fixed) = means(&measured);
+                Ok((*us as f64, plato, fixed, measured.late_percent()))
+            })?;
+            let what = |what: &str| format!("{what}, {rate} a second, k = {every}");
+            let step = |of: &dyn Fn(&(f64, f64, f64, f64)) -> f64| {
+                runs.windows(2).map(|pair| of(&pair[1]) - of(&pair[0])).collect::<Vec<_>>()
+            };
+            let least = step(&|run| run.1).into_iter().fold(f64::INFINITY, f64::min);
+            let most = step(&|run| run.3).into_iter().fold(f64::NEG_INFINITY, f64::max);
+            let slowest = runs.iter().map(|run| run.1 / run.2).fold(0.0, f64::max);
+            claims.extend([
+                Claim::at_least(&what("least step of latency to the next delta"), "rises", least, -0.01, "ms"),
+                Claim::at_most(&what("largest step of late revokes"), "falls", most, 0.05, "points"),
+                Claim::at_most(&what("PLATO by the sequencer"), "always faster", slowest, 1.0, "times"),
+            ]);
+            curves.push(Curve::line(format!("PLATO, k = {every}"), runs.iter().map(|run| (run.0, run.1)).collect()));
+            curves
+                .push(Curve::model(format!("sequencer, k = {every}"), runs.iter().map(|run| (run.0, run.2)).collect()));
+        }
+        charts.push(Chart {
+            title: format!("{rate} packets a second"),
+            x: Axis::log("delta, us"),
+            y: Axis::linear("mean latency, ms"),
+            curves,
+        });
+    }
+    Ok(Outcome { setting: setting(lab), charts, claims })
+}
+
+/// Means of each second over the spike, for k = 10 and 25.
+pub fn figure_9(lab: &Lab) -> Result<Outcome, String> {
+    let third = lab.scaled(20).max(4);
+    let (low, more, _) = SPIKE;
+    let runs = parallel::map(&[10, 25], |every| {
+        let bench = plato::Lab { seconds: third, delta: Some(DELTA) };
+        plato::run(lab.seed, &bench, *every, low, 3 * third, Some((more, third..2 * third)))
+    })?;
+    let (mut charts, mut claims) = (Vec::new(), Vec::new());
+    for (every, measured) in [10, 25].iter().zip(&runs) {
+        let seconds: Vec<_> = (0..3 * third)
+            .map(|second| {
+                let part = measured.part(second..second + 1);
+                (second as f64, part.plato.summary().mean, part.fixed.summary().mean)
+            })
+            .collect();
+        let swing = |of: &dyn Fn(&(f64, f64, f64)) -> f64| {
+            let (least, most) = seconds
+                .iter()
+                .map(of)
+                .fold((f64::INFINITY, 0.0_f64), |(least, most), ms| (ms.min(least), ms.max(most)));
+            most / least
+        };
+        let what = |what: &str| format!("{what}, largest by smallest mean of a second, k = {every}");
+        claims.push(Claim::at_most(&what("PLATO"), "constant", swing(&|second| second.1), 2.0, "times"));
+        claims.push(Claim::at_least(&what("sequencer"), "varies drastically", swing(&|second| second.2), 3.0, "times"));
+        charts.push(Chart {
+            title: format!("{low}, {} and {low} packets a second, k = {every}", low + more),
+            x: Axis::linear("time, s"),
+            y: Axis::linear("mean latency, ms"),
+            curves: vec![
+                Curve::line("PLATO", seconds.iter().map(|second| (second.0, second.1)).collect()),
+                Curve::line("sequencer", seconds.iter().map(|second| (second.0, second.2)).collect()),
+            ],
+        });
+    }
+    Ok(Outcome { setting: setting(lab), charts, claims })
+}
+
+pub fn figure_10(lab: &Lab) -> Result<Outcome, String> {
+    let mut cells = Vec::new();
+    [10, 25].iter().for_each(|every| cells.extend([200, 400, 800, 1_600, 3_200].map(|rate| (*every, rate))));
+    let runs = parallel::map(&cells, |(every, rate)| {
+        let measured = measure(lab, DELTA, *every, *rate)?;
+        let (plato, fixed) = means(&measured);
+        Ok((*every, *rate, plato, fixed, measured.late_percent()))
+    })?;
+    let (mut curves, mut claims) = (Vec::new(), Vec::new());
+    for every in [10, 25] {
+        let of: Vec<_> = runs.iter().filter(|run| run.0 == every).collect();
+        let falls = of.windows(2).map(|pair| pair[1].3 / pair[0].3).fold(0.0, f64::max);
+        let what = format!("largest step of the sequencer's latency to the next rate, k = {every}");
+        claims.push(Claim::at_most(&what, "falls", falls, 1.0, "times"));
+        let slowest = of.iter().map(|run| run.2 / run.3).fold(0.0, f64::max);
+        claims.push(Claim::at_most(&format!("PLATO by the sequencer, k = {every}"), "faster", slowest, 1.0, "times"));
+        curves.push(Curve::line(format!("PLATO, k = {every}"), of.iter().map(|run| (run.1 as f64, run.2)).collect()));
+        curves
+            .push(Curve::line(format!("sequencer, k = {every}"), of.iter().map(|run| (run.1 as f64, run.3)).collect()));
+    }
+    if let Some((_, _, plato, fixed, late)) = runs.iter().find(|run| (run.0, run.1) == (10, 400)) {
+        claims.push(Claim::at_least(
+            "sequencer by PLATO, 400 a second, k = 10",
+            "more than 2",
+            fixed / plato,
+            2.0,
+            "times",
+        ));
+        claims.push(Claim::at_most("late revokes there", "less than 1 %", *late, 1.0, "%"));
+    }
+    let chart = Chart {
+        title: "Latency by rate, delta 128 us".into(),
+        x: Axis::log("packets a second"),
+        y: Axis::linear("mean latency, ms"),
+        curves,
+    };
+    Ok(Outcome { setting: setting(lab), charts: vec![chart], claims })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_count_what_is_no_longer() {
+        let pair = |us, swapped| Pair { gap: Duration::from_micros(us), swapped };
+        let pairs = [pair(300, false), pair(10, true), pair(128, false), pair(129, false)];
+        let all = gaps(&pairs, false);
+        assert_eq!((within(&all, 128.0), most_of(&all)), (50.0, 300.0));
+        assert_eq!(gaps(&pairs, true), [10.0]);
+        assert!(most_of(&[]).is_nan());
+    }
+}

@@ -1,0 +1,142 @@
+//! A chart as an SVG picture.
+use super::figure::{Axis, Chart, Curve, Style, with_unit};
+use plotters::coord::types::RangedCoordf64;
+use plotters::prelude::*;
+use std::ops::Range;
+
+/// In pixels.
+const SIZE: (u32, u32) = (760, 420);
+/// Colours that stand out from white and from black.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(31, 119, 180),
+    RGBColor(214, 39, 40),
+    RGBColor(44, 160, 44),
+    RGBColor(255, 127, 14),
+    RGBColor(148, 103, 189),
+    RGBColor(140, 86, 75),
+    RGBColor(227, 119, 194),
+    RGBColor(127, 127, 127),
+];
+
+type Plane<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
+
+/// The picture. Lines and letters that are neither curve nor mark take the colour of the text around it.
+///
+/// # Errors
+/// What the plotting library says.
+pub fn svg(chart: &Chart) -> Result<String, String> {
+    let mut text = String::new();
+    draw(chart, &mut text).map_err(|error| format!("{}: cannot be drawn: {error}", chart.title))?;
+    Ok(text.replace("\"#000000\"", "\"currentColor\""))
+}
+
+fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(text, SIZE).into_drawing_area();
+    let points = || chart.curves.iter().flat_map(|curve| &curve.points).filter(|(x, y)| x.is_finite() && y.is_finite());
+    let across = span(points().map(|(x, _)| placed(chart.x, *x)), chart.x);
+    let up = span(points().map(|(_, y)| placed(chart.y, *y)), chart.y);
+    let mut builder = ChartBuilder::on(&root);
+    builder.margin(12).x_label_area_size(44).y_label_area_size(68);
+    let mut plane = builder.build_cartesian_2d(across, up)?;
+    let label = |axis: Axis| move |value: &f64| short(if axis.log { 10_f64.powf(*value) } else { *value });
+    let (x_label, y_label) = (label(chart.x), label(chart.y));
+    let mut mesh = plane.configure_mesh();
+    mesh.x_desc(chart.x.label).y_desc(chart.y.label).light_line_style(TRANSPARENT);
+    mesh.bold_line_style(BLACK.mix(0.15)).axis_desc_style(("sans-serif", 15)).label_style(("sans-serif", 13));
+    mesh.x_label_formatter(&x_label).y_label_formatter(&y_label).draw()?;
+    for (curve, colour) in chart.curves.iter().zip(COLOURS.iter().cycle()) {
+        draw_curve(&mut plane, chart, curve, *colour)?;
+    }
+    let mut legend = plane.configure_series_labels();
+    legend.position(SeriesLabelPosition::UpperLeft).label_font(("sans-serif", 13)).border_style(BLACK.mix(0.3));
+    legend.draw()?;
+    root.present()?;
+    Ok(())
+}
+
+fn draw_curve(
+    plane: &mut Plane<'_, '_>,
+    chart: &Chart,
+    curve: &Curve,
+    colour: RGBColor,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let finite = curve.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let points: Vec<_> = finite.map(|(x, y)| (placed(chart.x, *x), placed(chart.y, *y))).collect();
+    let key = move |(x, y): (i32, i32)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2));
+    let marks = |points: Vec<(f64, f64)>| points.into_iter().map(move |at| Circle::new(at, 3, colour.filled()));
+    match curve.style {
+        Style::Line => {
+            plane.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?.label(&curve.name).legend(key);
+            plane.draw_series(marks(points))?;
+        }
+        Style::Model => {
+            let dashed = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
+            plane.draw_series(dashed)?.label(&curve.name).legend(key);
+        }
+        Style::Paper => {
+            let crosses = points.into_iter().map(|at| Cross::new(at, 6, colour.stroke_width(3)));
+            let mark = move |(x, y): (i32, i32)| Cross::new((x + 9, y), 5, colour.stroke_width(3));
+            plane.draw_series(crosses)?.label(&curve.name).legend(mark);
+        }
+    }
+    Ok(())
+}
+
+/// Where a value stands on its axis.
+fn placed(axis: Axis, value: f64) -> f64 {
+    if axis.log { value.max(f64::MIN_POSITIVE).log10() } else { value }
+}
+
+/// From nought, or from the least power that is shown, to a little above the largest.
+fn span(values: impl Iterator<Item = f64>, axis: Axis) -> Range<f64> {
+    let (least, most) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (value.min(least), value.max(most)));
+    if !least.is_finite() {
+        return 0.0..1.0;
+    }
+    let from = if axis.log { least } else { least.min(0.0) };
+    let room = (most - from).max(f64::EPSILON) * 0.05;
+    if axis.log { from - room..most + room } else { from..most + room }
+}
+
+/// A number at a tick.
+fn short(value: f64) -> String {
+    let text = with_unit(value, "");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chart(x: Axis, points: Vec<(f64, f64)>) -> Chart {
+        let curves = vec![
+            Curve::line("ours", points.clone()),
+            Curve::paper("paper <&>", points.clone()),
+            Curve::model("model", points),
+        ];
+        Chart { title: "t".into(), x, y: Axis::linear("latency, us"), curves }
+    }
+
+    #[test]
+    fn a_picture_names_its_axes_units_and_curves() {
+        for x in [Axis::linear("load, 1/s"), Axis::log("load, 1/s")] {
+            let picture = svg(&chart(x, vec![(1.0, 10.0), (100.0, f64::NAN), (1_000.0, 25.0)])).unwrap();
+            assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
+            for text in ["load, 1/s", "latency, us", "ours", "model", "paper &lt;&amp;&gt;"] {
+                assert!(picture.contains(text), "{text}: {picture}");
+            }
+            assert!(!picture.contains("\"#000000\"") && !picture.contains("NaN"));
+        }
+    }
+
+    #[test]
+    fn nothing_to_draw_is_an_empty_picture() {
+        assert!(svg(&chart(Axis::linear("x"), vec![])).unwrap().contains("latency, us"));
+    }
+
+    #[test]
+    fn ticks_are_short() {
+        assert_eq!([short(0.5), short(2.0), short(1_500.0), short(100.0)], ["0.5", "2", "1500", "100"]);
+    }
+}

@@ -1,0 +1,240 @@
+//! Totem's single ring: nine workstations on an Ethernet of 100 Mbit/s, with the original ring.
+use super::figure::{Axis, Chart, Claim, Curve, Outcome};
+use super::lab::Lab;
+use super::parallel;
+use crate::windows::fixed;
+use crate::wires::{Load, Measured, Site, Wires, Work};
+use consort_ring::{Acceleration, RingConfig, Windows};
+use consort_sim::HostModel;
+use consort_types::{Duration, Service};
+
+/// How many workstations.
+const MEMBERS: usize = 9;
+/// How large messages are, in bytes.
+const LEN: usize = 1_000;
+/// The window with which the paper's ring carried most.
+const BEST: u32 = 13;
+/// How long each cell is measured, in milliseconds.
+const MILLIS: u64 = 4_000;
+
+/// The workstations. Two values are taken from the paper: to send and to receive a token takes 240 us with its way, and a
+/// message of 1 kbyte in a full window 168 us, 186 less the token's share.
+const HOST: HostModel = HostModel {
+    receive: Duration::from_micros(115),
+    send: Duration::from_micros(115),
+    picos_per_byte: 45_000,
+    message: Duration::ZERO,
+    timer: Duration::ZERO,
+    disk: Duration::ZERO,
+    socket: 256 << 10,
+    overhead: 256,
+};
+
+const SITE: Site = Site { rate: 100_000_000, delay: Duration::from_micros(1), port: 1 << 20, loss: 0.0, host: HOST };
+
+/// A ring, and what it carries.
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    members: usize,
+    window: u32,
+    service: Service,
+    senders: usize,
+    load: Load,
+}
+
+impl Case {
+    const fn new(members: usize, window: u32) -> Self {
+        Self { members, window, service: Service::Agreed, senders: usize::MAX, load: Load::Full }
+    }
+
+    fn run(&self, lab: &Lab) -> Result<Measured, String> {
+        let adjust = |config: &mut RingConfig| {
+            config.windows = Windows { accelerated_from: 1, ..fixed(self.window, 0, self.members as u64) };
+            config.acceleration = Acceleration::Original;
+            // The paper's token never rests, and its hosts are slow.
+            config.idling.linger = Duration::from_secs(1_000);
+            config.timers.token_retransmit = Duration::from_millis(200);
+            config.timers.token_loss = Duration::from_secs(1);
+            config.timers.consensus = Duration::from_millis(1_300);
+        };
+        let work = Work { load: self.load, service: self.service, len: LEN, senders: self.senders };
+        let mut wires = Wires::start(&SITE, self.members, work, &adjust)?;
+        Ok(wires.measure(Duration::from_millis(500), Duration::from_millis(lab.scaled(MILLIS))))
+    }
+}
+
+fn setting() -> String {
+    format!(
+        "Workstations that take {:?} to send or to receive a packet, and 45 ns a byte; 100 Mbit/s, a switch in place of the \
+         shared cable; original ring, messages of {LEN} bytes, no losses.",
+        HOST.send
+    )
+}
+
+/// Messages that each member delivers in a second.
+fn rate(measured: &Measured) -> f64 {
+    measured.mbits * 1e6 / (LEN * 8) as f64
+}
+
+/// Throughput over the window.
+pub fn figure_4(lab: &Lab) -> Result<Outcome, String> {
+    let windows: Vec<u32> = vec![1, 2, 3, 5, 7, 9, 11, 13, 14, 16, 20];
+    let rates = parallel::map(&windows, |window| Ok(rate(&Case::new(MEMBERS, *window).run(lab)?)))?;
+    let at = |wanted: u32| {
+        windows.iter().zip(&rates).find(|(window, _)| **window == wanted).map_or(f64::NAN, |(_, rate)| *rate)
+    };
+    let most = rates.iter().copied().fold(0.0, f64::max);
+    let claims = vec![
+        Claim::near("window 13", 5_364.0, at(BEST), 7.0, "messages/s"),
+        Claim::at_least("window 7 by the best", "good", at(7) / most, 0.9, "times"),
+        Claim::at_most("window 20 by window 13: buffers run over", "falls", at(20) / at(BEST), 0.98, "times"),
+    ];
+    let points = windows.iter().zip(&rates).map(|(window, rate)| (f64::from(*window), *rate)).collect();
+    let curves =
+        vec![Curve::line("runs", points), Curve::paper("stated by the paper", vec![(f64::from(BEST), 5_364.0)])];
+    let chart = Chart {
+        title: "Throughput by window".into(),
+        x: Axis::linear("window, messages"),
+        y: Axis::linear("messages a second"),
+        curves,
+    };
+    Ok(Outcome { setting: setting(), charts: vec![chart], claims })
+}
+
+/// Throughput over the number of members, where all send and where one does.
+pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
+    let members: Vec<usize> = (2..=MEMBERS).collect();
+    let runs = parallel::map(&members, |members| {
+        let all = Case::new(*members, BEST);
+        Ok((rate(&all.run(lab)?), rate(&Case { senders: 1, ..all }.run(lab)?)))
+    })?;
+    let points = |of: &dyn Fn(&(f64, f64)) -> f64| {
+        members.iter().zip(&runs).map(|(members, run)| (*members as f64, of(run))).collect::<Vec<_>>()
+    };
+    let slowest = runs.iter().map(|run| run.1 / run.0).fold(0.0, f64::max);
+    let (first, last) = (runs.first().map_or(f64::NAN, |run| run.1), runs.last().map_or(f64::NAN, |run| run.1));
+    let claims = vec![
+        Claim::near("nine members, all send", 5_364.0, runs.last().map_or(f64::NAN, |run| run.0), 7.0, "messages/s"),
+        Claim::at_most("one sender by all", "slightly less", slowest, 1.0, "times"),
+        Claim::at_most("one sender: nine members by two", "efficiency drops", last / first, 1.0, "times"),
+    ];
+    let chart = Chart {
+        title: format!("Throughput, window {BEST}"),
+        x: Axis::linear("members"),
+        y: Axis::linear("messages a second"),
+        curves: vec![Curve::line("all send", points(&|run| run.0)), Curve::line("one sends", points(&|run| run.1))],
+    };
+    Ok(Outcome { setting: setting(), charts: vec![chart], claims })
+}
+
+/// Rotation, and agreed and safe latency, in milliseconds.
+struct Latencies {
+    rate: f64,
+    rotation: f64,
+    agreed: f64,
+    safe: f64,
+}
+
+fn latencies(lab: &Lab, members: usize, window: u32) -> Result<Latencies, String> {
+    let case = Case::new(members, window);
+    let (agreed, safe) = (case.run(lab)?, Case { service: Service::Safe, ..case }.run(lab)?);
+    Ok(Latencies {
+        rate: rate(&agreed),
+        rotation: agreed.rotation_us / 1e3,
+        agreed: agreed.token_us / 1e3,
+        safe: safe.token_us / 1e3,
+    })
+}
+
+fn latency_chart(title: String, x: Axis, runs: &[(f64, Latencies)]) -> Chart {
+    let curve = |name: &str, of: &dyn Fn(&Latencies) -> f64| {
+        Curve::line(name, runs.iter().map(|(place, run)| (*place, of(run))).collect())
+    };
+    let curves = vec![
+        curve("safe", &|run| run.safe),
+        curve("agreed", &|run| run.agreed),
+        curve("token rotation", &|run| run.rotation),
+    ];
+    Chart { title, x, y: Axis::linear("mean, ms"), curves }
+}
+
+/// What the paper says of both figures: half a rotation and a message, and two rotations and a message.
+fn rotations(runs: &[(f64, Latencies)]) -> [Claim; 2] {
+    let mean = |of: &dyn Fn(&Latencies) -> f64| {
+        runs.iter().map(|(_, run)| of(run) / run.rotation).sum::<f64>() / runs.len() as f64
+    };
+    let message = HOST.send.as_secs_f64() * 2e3;
+    [
+        Claim::near(
+            "agreed latency less a message, by a rotation",
+            0.5,
+            mean(&|run| run.agreed - message),
+            30.0,
+            "times",
+        ),
+        Claim::near("safe latency less a message, by a rotation", 2.0, mean(&|run| run.safe - message), 30.0, "times"),
+    ]
+}
+
+/// Latency over the number of members, with a window of one.
+pub fn figure_6(lab: &Lab) -> Result<Outcome, String> {
+    let members: Vec<usize> = (2..=MEMBERS).collect();
+    let runs = parallel::map(&members, |members| Ok((*members as f64, latencies(lab, *members, 1)?)))?;
+    let chart = latency_chart("Latency by members, window 1".into(), Axis::linear("members"), &runs);
+    Ok(Outcome { setting: setting(), charts: vec![chart], claims: rotations(&runs).into() })
+}
+
+/// Latency over throughput, which follows from the window.
+pub fn figure_7(lab: &Lab) -> Result<Outcome, String> {
+    let windows = [1, 2, 3, 5, 7, 10, 13];
+    let runs = parallel::map(&windows, |window| {
+        let found = latencies(lab, MEMBERS, *window)?;
+        Ok((found.rate, found))
+    })?;
+    let mut claims = Vec::from(rotations(&runs));
+    if let Some((_, least)) = runs.first() {
+        claims.push(Claim::near("agreed latency at about 2000 messages/s", 2.664, least.agreed, 15.0, "ms"));
+        claims.push(Claim::at_least("safe by agreed there", "3 to 4", least.safe / least.agreed, 3.0, "times"));
+    }
+    let chart = latency_chart("Latency by throughput, nine members".into(), Axis::linear("messages a second"), &runs);
+    Ok(Outcome { setting: setting(), charts: vec![chart], claims })
+}
+
+/// How long a token takes from one member to the next where nobody sends.
+pub fn visit(lab: &Lab) -> Result<Outcome, String> {
+    let members: Vec<usize> = vec![3, 6, 9];
+    // One message now and then: a ring at which nothing was ever said lets its token rest.
+    let visits = parallel::map(&members, |members| {
+        let measured = Case { load: Load::Rate(1.0), ..Case::new(*members, 1) }.run(lab)?;
+        Ok(measured.rotation_us / *members as f64)
+    })?;
+    let claims = members
+        .iter()
+        .zip(&visits)
+        .map(|(members, us)| Claim::near(&format!("a visit, {members} members"), 240.0, *us, 10.0, "us"))
+        .collect();
+    let points = members.iter().zip(&visits).map(|(members, us)| (*members as f64, *us)).collect();
+    let chart = Chart {
+        title: "Visit of the token, unloaded".into(),
+        x: Axis::linear("members"),
+        y: Axis::linear("a visit, us"),
+        curves: vec![
+            Curve::line("runs", points),
+            Curve::paper("paper", members.iter().map(|members| (*members as f64, 240.0)).collect()),
+        ],
+    };
+    Ok(Outcome { setting: setting(), charts: vec![chart], claims })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_larger_window_carries_more_and_takes_longer() {
+        let lab = Lab::new(1, true);
+        let (one, five) = (latencies(&lab, 3, 1).unwrap(), latencies(&lab, 3, 5).unwrap());
+        assert!(five.rate > 1.3 * one.rate && five.safe > one.safe, "{} {}", one.rate, five.rate);
+        assert!(one.safe > one.agreed && one.rotation > 0.7, "{} {}", one.safe, one.rotation);
+    }
+}
