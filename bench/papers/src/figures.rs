@@ -123,7 +123,7 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
             print!("{}", list());
             Ok(())
         }
-        Command::Run(selection) => run(&selection, true).map(|_| ()),
+        Command::Run(selection) => run(&selection, &mut |text| print!("{text}")).map(|_| ()),
         Command::Report { selection, to } => report(&selection, &to),
     };
     match done {
@@ -179,8 +179,19 @@ fn list() -> String {
     all::ALL.iter().map(line).collect()
 }
 
+/// What `run` prints with these words.
+///
+/// # Errors
+/// Words that make no sense, or what kept a figure from its end.
+pub fn printed(words: Vec<OsString>) -> Result<String, String> {
+    let Command::Run(selection) = read(words)? else { return Err("only `run` prints figures".into()) };
+    let mut text = String::new();
+    run(&selection, &mut |told| text += told)?;
+    Ok(text)
+}
+
 /// Runs what is selected and tells of each; the last line counts.
-fn run(selection: &Selection, prints: bool) -> Result<Vec<(&'static Figure, Option<Outcome>)>, String> {
+fn run(selection: &Selection, tell: &mut dyn FnMut(&str)) -> Result<Vec<(&'static Figure, Option<Outcome>)>, String> {
     static ALL: [Figure; 73] = all::ALL;
     let lab = Lab::new(selection.seed, selection.quick);
     let wanted = |figure: &&Figure| selection.names.is_empty() || selection.names.contains(&figure.name());
@@ -191,34 +202,21 @@ fn run(selection: &Selection, prints: bool) -> Result<Vec<(&'static Figure, Opti
             Run::With(run) => Some(run(&lab).map_err(|error| format!("{}: {error}", figure.name()))?),
             Run::NotYet(_) => None,
         };
-        eprintln!(
-            "{:<11} {:<26} {:>6.1} s",
-            Verdict::of(outcome.as_ref()),
-            figure.name(),
-            began.elapsed().as_secs_f64()
-        );
-        if prints {
-            print!("{}", told(figure, outcome.as_ref()));
+        if outcome.is_some() {
+            eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), figure.name());
         }
+        tell(&text::figure(figure, outcome.as_ref()));
         ran.push((figure, outcome));
     }
-    println!("{}", Tally::of(&ran));
+    tell(&format!("{}\n", Tally::of(&ran)));
     Ok(ran)
 }
 
-fn told(figure: &Figure, outcome: Option<&Outcome>) -> String {
-    match (outcome, figure.run) {
-        (Some(outcome), _) => text::outcome(figure, outcome) + "\n",
-        (None, Run::NotYet(why)) => format!("{}: {}\nnot yet: {why}\n\n", figure.name(), figure.title),
-        (None, Run::With(_)) => String::new(),
-    }
-}
-
 fn report(selection: &Selection, to: &PathBuf) -> Result<(), String> {
-    let ran = run(selection, false)?;
+    let ran = run(selection, &mut |_| ())?;
     let page = page::page(selection.seed, &ran)?;
     std::fs::write(to, page).map_err(|error| format!("{} cannot be written: {error}", to.display()))?;
-    println!("{}", to.display());
+    println!("{}\n{}", Tally::of(&ran), to.display());
     Ok(())
 }
 
@@ -276,8 +274,10 @@ mod tests {
     #[test]
     fn a_figure_that_costs_little_runs() {
         let selection = Selection { names: vec!["toto/equations".into()], seed: 1, quick: true };
-        let ran = run(&selection, false).unwrap();
-        assert_eq!(ran.len(), 1);
-        assert_eq!(Tally::of(&ran).not_yet, 0);
+        let mut text = String::new();
+        let ran = run(&selection, &mut |told| text += told).unwrap();
+        assert_eq!((ran.len(), Tally::of(&ran).not_yet), (1, 0));
+        assert!(text.contains("toto/equations: Latency by equations"), "{text}");
+        assert!(text.ends_with(&format!("{}\n", Tally::of(&ran))), "{text}");
     }
 }

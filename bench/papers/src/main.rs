@@ -5,6 +5,7 @@
 //! toto      ToTo against all-ack                traffic   who sends when
 //! model     the paper's model of its latency    samples   latencies, as a table shows them
 //! plato     PLATO against a fixed sequencer     real      toto, plato and rings in network namespaces
+//! figures   every figure of the papers, judged  check     what is printed against the page
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! ```

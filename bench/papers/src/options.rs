@@ -9,6 +9,9 @@ use std::ops::RangeInclusive;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
+cargo papers list               every figure and table of the papers, and which are not run yet
+cargo papers run FIGURE...      runs figures, as `toto/table-2`, or all with --all: what the paper states beside what comes out
+cargo papers report             runs all and writes one page with every plot: --to FILE (default consort-figures.html)
 cargo papers toto [options]     ToTo against all-ack: latency at the sender, 50 to 200 messages a second
 cargo papers plato [options]    PLATO against a fixed sequencer: latency at a receiver, 400 and 1600 packets a second
 cargo papers deltas [options]   PLATO's latency and late revokes, from a short delta to a long one
@@ -18,6 +21,7 @@ cargo papers rings [options]    the accelerated against the original ring with r
 cargo papers --check [all]      what is printed now against the tables of docs/lab.md; `all` takes some minutes more
 
   --seed S          where all chance comes from (default 1)
+  --quick           of run and report: a tenth of the time, for a look; verdicts may differ
   --network NET     of toto and plato: `virtual` (default), or `namespaces`
 
  toto:

@@ -6,7 +6,6 @@ use super::{plato, ring, ring_model, totem, toto};
 const CLIENTS: &str = "a host of two stages and client processes with costs of their own";
 const SIZES: &str = "client processes, message sizes and senders on every other daemon";
 const GATEWAYS: &str = "several rings joined by gateways";
-const UNPACKED: &str = "messages that are not packed: the engine always packs them";
 const STREAMS: &str = "reliable links and calibrated hosts under Multi-Ring Paxos";
 
 const fn figure(paper: Paper, number: &'static str, title: &'static str, run: Run) -> Figure {
@@ -105,8 +104,8 @@ pub const ALL: [Figure; 73] = [
         "Wide area, the best Phi and one slow member",
         NotYet("a matrix of delays and a sweep of Phi"),
     ),
-    figure(Paper::Totem, "figure-2", "Throughput over message size", NotYet(UNPACKED)),
-    figure(Paper::Totem, "figure-3", "Throughput with and without packing", NotYet(UNPACKED)),
+    figure(Paper::Totem, "figure-2", "Throughput over message size", With(totem::figure_2)),
+    figure(Paper::Totem, "figure-3", "Throughput with packing", With(totem::figure_3)),
     figure(Paper::Totem, "figure-4", "Throughput over the window", With(totem::figure_4)),
     figure(Paper::Totem, "figure-5", "Throughput over the number of members", With(totem::figure_5)),
     figure(Paper::Totem, "figure-6", "Latency over the number of members", With(totem::figure_6)),

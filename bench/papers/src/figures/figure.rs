@@ -146,6 +146,12 @@ pub fn with_unit(value: f64, unit: &str) -> String {
     if unit.is_empty() { text } else { format!("{text} {unit}") }
 }
 
+/// A number at a tick or in a column: no noughts that say nothing.
+pub fn short(value: f64) -> String {
+    let text = with_unit(value, "");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
+}
+
 /// Curves over one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {

@@ -134,39 +134,48 @@ fn means(measured: &Measured) -> (f64, f64) {
     (part.plato.summary().mean, part.fixed.summary().mean)
 }
 
-pub fn figure_8(lab: &Lab) -> Result<Outcome, String> {
+/// PLATO and the sequencer under one delta.
+struct DeltaRun {
+    us: f64,
+    plato: f64,
+    fixed: f64,
+    late: f64,
+}
+
+fn by_delta(lab: &Lab, rate: u64, every: u32) -> Result<Vec<DeltaRun>, String> {
     const DELTAS: [u64; 6] = [16, 64, 128, 256, 1_024, 4_096];
+    parallel::map(&DELTAS, |us| {
+        let measured = measure(lab, Duration::from_micros(*us), every, rate)?;
+        let (plato, fixed) = means(&measured);
+        Ok(DeltaRun { us: *us as f64, plato, fixed, late: measured.late_percent() })
+    })
+}
+
+fn delta_claims(runs: &[DeltaRun], rate: u64, every: u32) -> [Claim; 3] {
+    let what = |what: &str| format!("{what}, {rate} a second, k = {every}");
+    let slower = runs.windows(2).map(|pair| pair[1].plato - pair[0].plato).fold(f64::INFINITY, f64::min);
+    let later = runs.windows(2).map(|pair| pair[1].late - pair[0].late).fold(f64::NEG_INFINITY, f64::max);
+    let slowest = runs.iter().map(|run| run.plato / run.fixed).fold(0.0, f64::max);
+    [
+        Claim::at_least(&what("least step of latency to the next delta"), "rises", slower, -0.01, "ms"),
+        Claim::at_most(&what("largest step of late revokes"), "falls", later, 0.05, "points"),
+        Claim::at_most(&what("PLATO by the sequencer"), "always faster", slowest, 1.0, "times"),
+    ]
+}
+
+pub fn figure_8(lab: &Lab) -> Result<Outcome, String> {
     let (mut charts, mut claims) = (Vec::new(), Vec::new());
     for rate in [400, 1_600] {
         let mut curves = Vec::new();
         for every in [10, 25] {
-            let runs = parallel::map(&DELTAS, |us| {
-                let measured = measure(lab, Duration::from_micros(*us), every, rate)?;
-                let (plato, fixed) = means(&measured);
-                Ok((*us as f64, plato, fixed, measured.late_percent()))
-            })?;
-            let what = |what: &str| format!("{what}, {rate} a second, k = {every}");
-            let step = |of: &dyn Fn(&(f64, f64, f64, f64)) -> f64| {
-                runs.windows(2).map(|pair| of(&pair[1]) - of(&pair[0])).collect::<Vec<_>>()
-            };
-            let least = step(&|run| run.1).into_iter().fold(f64::INFINITY, f64::min);
-            let most = step(&|run| run.3).into_iter().fold(f64::NEG_INFINITY, f64::max);
-            let slowest = runs.iter().map(|run| run.1 / run.2).fold(0.0, f64::max);
-            claims.extend([
-                Claim::at_least(&what("least step of latency to the next delta"), "rises", least, -0.01, "ms"),
-                Claim::at_most(&what("largest step of late revokes"), "falls", most, 0.05, "points"),
-                Claim::at_most(&what("PLATO by the sequencer"), "always faster", slowest, 1.0, "times"),
-            ]);
-            curves.push(Curve::line(format!("PLATO, k = {every}"), runs.iter().map(|run| (run.0, run.1)).collect()));
-            curves
-                .push(Curve::model(format!("sequencer, k = {every}"), runs.iter().map(|run| (run.0, run.2)).collect()));
+            let runs = by_delta(lab, rate, every)?;
+            claims.extend(delta_claims(&runs, rate, every));
+            let points = |of: &dyn Fn(&DeltaRun) -> f64| runs.iter().map(|run| (run.us, of(run))).collect();
+            curves.push(Curve::line(format!("PLATO, k = {every}"), points(&|run| run.plato)));
+            curves.push(Curve::model(format!("sequencer, k = {every}"), points(&|run| run.fixed)));
         }
-        charts.push(Chart {
-            title: format!("{rate} packets a second"),
-            x: Axis::log("delta, us"),
-            y: Axis::linear("mean latency, ms"),
-            curves,
-        });
+        let (x, y) = (Axis::log("delta, us"), Axis::linear("mean latency, ms"));
+        charts.push(Chart { title: format!("{rate} packets a second"), x, y, curves });
     }
     Ok(Outcome { setting: setting(lab), charts, claims })
 }

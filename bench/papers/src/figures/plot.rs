@@ -1,5 +1,5 @@
 //! A chart as an SVG picture.
-use super::figure::{Axis, Chart, Curve, Style, with_unit};
+use super::figure::{Axis, Chart, Curve, Style, short};
 use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use std::ops::Range;
@@ -97,12 +97,6 @@ fn span(values: impl Iterator<Item = f64>, axis: Axis) -> Range<f64> {
     let from = if axis.log { least } else { least.min(0.0) };
     let room = (most - from).max(f64::EPSILON) * 0.05;
     if axis.log { from - room..most + room } else { from..most + room }
-}
-
-/// A number at a tick.
-fn short(value: f64) -> String {
-    let text = with_unit(value, "");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_string() } else { text }
 }
 
 #[cfg(test)]

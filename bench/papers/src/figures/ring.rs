@@ -105,9 +105,11 @@ impl Grid {
         self.cells.iter().copied().find(|cell| cell.personal == personal && cell.accelerated.is_none())
     }
 
-    /// The accelerated window with which safe messages take least, as the thesis chooses.
+    /// The accelerated window with which safe messages take least, as the thesis chooses. A window of 0 is not among them: on
+    /// these hosts, which have one stage, it is the original ring.
     pub fn best(&self, personal: u32) -> Option<Cell> {
-        let of = self.cells.iter().copied().filter(|cell| cell.personal == personal && cell.accelerated.is_some());
+        let of = self.cells.iter().copied();
+        let of = of.filter(|cell| cell.personal == personal && cell.accelerated.is_some_and(|window| window > 0));
         of.min_by(|one, other| one.safe_us.total_cmp(&other.safe_us))
     }
 

@@ -1,11 +1,21 @@
 //! A figure as text: its points in columns, and its claims.
-use super::figure::{Chart, Claim, Figure, Outcome, with_unit};
+use super::Verdict;
+use super::figure::{Chart, Claim, Figure, Outcome, Run, short, with_unit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// All of it. Writing to a string does not fail.
-pub fn outcome(figure: &Figure, outcome: &Outcome) -> String {
-    let mut text = format!("{}: {}\n{}\n", figure.name(), figure.title, outcome.setting);
+/// All of it, or what it lacks.
+pub fn figure(figure: &Figure, outcome: Option<&Outcome>) -> String {
+    let head = format!("{:<11} {}: {}\n", Verdict::of(outcome), figure.name(), figure.title);
+    match (outcome, figure.run) {
+        (Some(outcome), _) => head + &body(outcome) + "\n",
+        (None, Run::NotYet(why)) => format!("{head}  missing: {why}\n\n"),
+        (None, Run::With(_)) => head + "\n",
+    }
+}
+
+fn body(outcome: &Outcome) -> String {
+    let mut text = format!("{}\n", outcome.setting);
     outcome.charts.iter().for_each(|shown| text += &format!("\n{}", chart(shown)));
     text += "\n";
     outcome.claims.iter().for_each(|claim| text += &line(claim));
@@ -18,7 +28,7 @@ fn line(claim: &Claim) -> String {
     format!("  {verdict} {what}: paper {paper}, here {ours}; {bound}\n")
 }
 
-/// One row for each place on the axis, one column for each curve.
+/// One row for each place on the axis, one column for each curve. Writing to a string does not fail.
 fn chart(chart: &Chart) -> String {
     let mut rows: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
     for (column, curve) in chart.curves.iter().enumerate() {
@@ -34,7 +44,7 @@ fn chart(chart: &Chart) -> String {
     let _ = write!(text, "{:>9}", "");
     chart.curves.iter().zip(&widths).for_each(|(curve, width)| _ = write!(text, "  {:>width$}", curve.name));
     for (x, row) in rows {
-        let _ = write!(text, "\n{:>9}", with_unit(f64::from_bits(x), "").trim_end_matches(".00"));
+        let _ = write!(text, "\n{:>9}", short(f64::from_bits(x)));
         for (value, width) in row.into_iter().zip(&widths) {
             let value = value.map_or(String::new(), |value| with_unit(value, ""));
             let _ = write!(text, "  {value:>width$}");
@@ -45,20 +55,22 @@ fn chart(chart: &Chart) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::{Axis, Curve, Paper, Run};
+    use super::super::figure::{Axis, Curve, Paper};
     use super::*;
 
     #[test]
     fn curves_are_columns_over_all_places_of_the_axis() {
-        let figure = Figure { paper: Paper::Toto, number: "table-2", title: "t", run: Run::NotYet("") };
+        let of = Figure { paper: Paper::Toto, number: "table-2", title: "t", run: Run::NotYet("a cable") };
         let curves =
             vec![Curve::line("ours", vec![(10.0, 1.0), (2.0, 1_500.0)]), Curve::paper("paper", vec![(2.5, 123.456)])];
         let chart = Chart { title: "c".into(), x: Axis::linear("load"), y: Axis::linear("ms"), curves };
         let claims = vec![Claim::near("at 2", 1_000.0, 1_500.0, 10.0, "ms")];
-        let text = outcome(&figure, &Outcome { setting: "8 hosts".into(), charts: vec![chart], claims });
-        let expected = "toto/table-2: t\n8 hosts\n\nc\nms against load\n                ours      paper\n        2       1500           \n      2.50                 123.5\n";
+        let outcome = Outcome { setting: "8 hosts".into(), charts: vec![chart], claims };
+        let text = figure(&of, Some(&outcome));
+        let expected = "missed toto/table-2: t\n8 hosts\n\nc\nms against load\n                ours      paper\n        2       1500           \n       2.5                 123.5\n";
         let squeezed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(squeezed(&text).starts_with(&squeezed(expected)), "{text}");
-        assert!(text.ends_with("  MISSED at 2: paper 1000 ms, here 1500 ms (+50 %); within 10 %\n"), "{text}");
+        assert!(text.ends_with("  MISSED at 2: paper 1000 ms, here 1500 ms (+50 %); within 10 %\n\n"), "{text}");
+        assert_eq!(figure(&of, None), "not yet     toto/table-2: t\n  missing: a cable\n\n");
     }
 }
