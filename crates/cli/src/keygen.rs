@@ -18,6 +18,8 @@ belongs to the cluster. Name it in the settings, or by --key:
 
   [security]
   key = \"/etc/consort/key\"
+
+`consort key --help` tells how to change a key while messages flow.
 ";
 
 /// Runs the command.

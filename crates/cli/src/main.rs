@@ -14,6 +14,7 @@ mod daemon;
 mod demo;
 mod explain;
 mod groups;
+mod key;
 mod keygen;
 mod program;
 mod progress;

@@ -1,6 +1,6 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
-use crate::{clients, companion, daemon, demo, explain, groups, keygen, receive, send, status, token, withdraw, words};
+use crate::{clients, companion, daemon, demo, explain, groups, key, keygen, receive, send, status, token, withdraw, words};
 use consort_testbed::helper;
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -18,6 +18,7 @@ Usage: consort COMMAND [options]
   clients   who is connected, and what waits for whom
   explain   the last changes among the daemons, and why they came
   keygen    write a key: daemons that have it seal what they say to each other
+  key       change that key while messages flow
   token     make a token, by which a client proves who it is
   withdraw  retain nothing any more for a reader that declares checkpoints
   demo      see it work: three daemons, one order, a few seconds
@@ -60,6 +61,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("clients") => clients::main(words),
         Some("explain") => explain::main(words),
         Some("keygen") => keygen::main(words),
+        Some("key") => key::main(words),
         Some("withdraw") => withdraw::main(words),
         Some("token") => token::main(words),
         Some("demo") => demo::main(words),
@@ -88,6 +90,7 @@ fn unknown(command: &str) -> Failure {
         "clients",
         "explain",
         "keygen",
+        "key",
         "withdraw",
         "token",
         "demo",
@@ -122,7 +125,7 @@ mod tests {
     #[test]
     fn version_and_help_end_well() {
         assert_eq!(failure(&["--version"]).message, format!("consort {}\n", env!("CARGO_PKG_VERSION")));
-        let plain = ["daemon", "send", "receive", "status", "groups", "clients", "explain", "keygen", "token"];
+        let plain = ["daemon", "send", "receive", "status", "groups", "clients", "explain", "keygen", "key", "token"];
         for command in plain.into_iter().chain(["withdraw", "demo"]) {
             let help = failure(&[command, "--help"]);
             assert_eq!(help.code, crate::failure::Code::Fine);

@@ -216,6 +216,16 @@ impl Client {
         self.flush()
     }
 
+    /// Asks that all daemons seal what they say to each other with the next key of their key files. Only the daemon's own
+    /// user and root may, at its Unix socket. The answer is an [`Event::Rotated`].
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn rotate_key(&mut self) -> Result<(), Error> {
+        self.sender.outbox.put_rotate();
+        self.flush()
+    }
+
     /// Has multicasts numbered under a producer from its [`Opened`](consort_session::ProducerStatus::Opened) on.
     pub(crate) fn open_producer(&mut self, open: &OpenRequest) -> Result<(), Error> {
         self.sender.outbox.put_open(open);

@@ -2,7 +2,7 @@
 use crate::Status;
 use consort_session::{
     self as session, BorrowedMessage, DeclareStatus, GroupSignal, GroupView, Message, NetworkView, Offer,
-    ProducerStatus, ReadingStatus, Refusal,
+    ProducerStatus, ReadingStatus, Refusal, RotationStatus,
 };
 
 /// What happened, in the order in which it happened.
@@ -19,6 +19,8 @@ pub enum Event {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared: [`Client::declare`](crate::Client::declare).
     Declared(DeclareStatus),
+    /// What became of this client's wish that all daemons seal with the next key: [`Client::rotate_key`](crate::Client::rotate_key).
+    Rotated(RotationStatus),
     /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
     Offer(Offer),
     /// An offered message will stand elsewhere, or nowhere: as if it had not been offered.
@@ -78,6 +80,7 @@ impl From<Event> for session::DaemonEvent {
             Event::Reading(status) => Self::Reading(status),
             Event::Producer(status) => Self::Producer(status),
             Event::Declared(status) => Self::Declared(status),
+            Event::Rotated(status) => Self::Rotated(status),
             Event::Offer(offer) => Self::Offer(offer),
             Event::Revoke { offer } => Self::Revoke(offer),
             Event::Confirm { offer } => Self::Confirm(offer),
@@ -107,7 +110,7 @@ impl Event {
                     size_of_val(&view.members[..]) + size_of_val(&view.who[..]) + 2 * view.sets.len()
                 }
                 Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
-                Self::Reading(_) | Self::Producer(_) | Self::Declared(_) => 0,
+                Self::Reading(_) | Self::Producer(_) | Self::Declared(_) | Self::Rotated(_) => 0,
                 Self::Revoke { .. } | Self::Confirm { .. } => 0,
             }
     }

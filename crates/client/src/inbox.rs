@@ -218,6 +218,7 @@ impl EventReader {
             session::DaemonEvent::Reading(status) => Event::Reading(status),
             session::DaemonEvent::Producer(status) => Event::Producer(status),
             session::DaemonEvent::Declared(status) => Event::Declared(status),
+            session::DaemonEvent::Rotated(status) => Event::Rotated(status),
             session::DaemonEvent::Offer(offer) => Event::Offer(offer),
             session::DaemonEvent::Revoke(offer) => Event::Revoke { offer },
             session::DaemonEvent::Confirm(offer) => Event::Confirm { offer },

@@ -3,7 +3,7 @@ use crate::shared::SessionState;
 use crate::{Addressee, Error, GroupName, Progress, ReadFrom, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, RequestWriter};
-use consort_session::{DeclareRequest, OpenRequest, append, numbering, request};
+use consort_session::{DeclareRequest, OpenRequest, append, keys, numbering, request};
 use std::sync::Arc;
 
 /// The buffer is written when it holds this many bytes.
@@ -144,6 +144,12 @@ impl SendBuffer {
     /// Has it known what a holder keeps by itself. It is written at once.
     pub(crate) fn put_declare(&mut self, request: DeclareRequest) {
         request.put(&mut self.buffer);
+        self.prompt = true;
+    }
+
+    /// Has all daemons asked to seal with the next key. It is written at once.
+    pub(crate) fn put_rotate(&mut self) {
+        keys::put_rotate(&mut self.buffer);
         self.prompt = true;
     }
 

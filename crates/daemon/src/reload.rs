@@ -1,9 +1,10 @@
-//! What clients may do, read again at SIGHUP.
+//! What clients may do, and the cluster's keys, read again at SIGHUP.
 use crate::config::{Settings, rights};
-use crate::failure::Outcome;
-use crate::tokens;
+use crate::failure::{Failure, Outcome};
+use crate::{security, tokens};
 use consort_net::{ClientPolicy, Reload};
 use consort_rights::Rules;
+use consort_seal::KeyRing;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
 use std::io;
@@ -30,7 +31,18 @@ pub fn take_hangups() -> io::Result<Signals> {
     Signals::new([SIGHUP])
 }
 
-/// Has each SIGHUP read again what clients may do. What is wrong is logged, and what held before holds on.
+/// The cluster's keys after these settings, for a daemon that has keys, or has none, already.
+fn keys(settings: &Settings, has_keys: bool) -> Outcome<Option<KeyRing>> {
+    match (&settings.key, has_keys) {
+        (Some(path), true) => security::load(path).map(Some),
+        (None, false) => Ok(None),
+        (Some(_), false) => Err(Failure::usage("`key` below [security] is new, and a daemon begins to seal at its start")),
+        (None, true) => Err(Failure::usage("`key` below [security] is gone, and a daemon ends to seal at its start")),
+    }
+}
+
+/// Has each SIGHUP read again what clients may do, and the cluster's keys. What is wrong is logged, and what held before
+/// holds on.
 ///
 /// # Errors
 /// Those of beginning a thread.
@@ -41,15 +53,17 @@ pub fn on_hangup(
 ) -> io::Result<()> {
     std::thread::Builder::new().name("reload".into()).spawn(move || {
         for _ in hangups.forever() {
-            match settings().and_then(|settings| policy(&settings)) {
-                Ok(policy) => {
+            let has_keys = reload.keys().is_some();
+            match settings().and_then(|settings| Ok((policy(&settings)?, keys(&settings, has_keys)?))) {
+                Ok((policy, keys)) => {
                     let (rules, tokens) = (policy.rules.len(), policy.tokens.len());
                     tracing::info!(target: "consort::audit", rules, tokens, "told by SIGHUP: rules and tokens read again");
+                    keys.into_iter().for_each(|keys| reload.offer_keys(keys));
                     reload.set(policy);
                 }
                 Err(failure) => {
                     let problem = failure.message;
-                    tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules and tokens stay as they were");
+                    tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules, tokens and keys stay as they were");
                 }
             }
         }

@@ -26,7 +26,6 @@ pub struct Ready {
     sockets: Sockets,
     node: AnyNode,
     settings: Settings,
-    keys: Option<KeyRing>,
     reload: Reload,
     _metrics: Option<metrics::Serving>,
 }
@@ -58,13 +57,13 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     tell_seals(&settings, keys.as_ref());
     let policy = reload::policy(&settings)?;
     tell_rules(&policy);
-    let reload = Reload::new(policy).trying(|| "cannot watch for news of rules".into())?;
-    let (sockets, node) = begin(&settings, &card, keys.as_ref(), &reload)?;
+    let reload = Reload::new(policy).trying(|| "cannot watch for news of rules".into())?.with_keys(keys);
+    let (sockets, node) = begin(&settings, &card, &reload)?;
     let metrics = settings.metrics.map(|address| tell_metrics(address, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    Ok(Ready { card, _seat: seat, sockets, node, settings, keys, reload, _metrics: metrics })
+    Ok(Ready { card, _seat: seat, sockets, node, settings, reload, _metrics: metrics })
 }
 
 impl Ready {
@@ -83,7 +82,7 @@ impl Ready {
                 Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
-            (sockets, node) = begin(&self.settings, &self.card, self.keys.as_ref(), &self.reload)?;
+            (sockets, node) = begin(&self.settings, &self.card, &self.reload)?;
             sockets.carry(records);
         }
         tracing::info!("ended");
@@ -103,12 +102,15 @@ impl AnyNode {
 }
 
 /// Begins an incarnation of the node whose place is taken.
-fn begin(settings: &Settings, card: &Card, keys: Option<&KeyRing>, reload: &Reload) -> Outcome<(Sockets, AnyNode)> {
+fn begin(settings: &Settings, card: &Card, reload: &Reload) -> Outcome<(Sockets, AnyNode)> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let mut options = net_options(settings, card)?;
     // Each incarnation has a salt of its own.
-    let seal = |keys: &KeyRing| security::salt().map(|salt| Security { keys: keys.clone(), salt });
-    options.security = keys.map(seal).transpose()?;
+    let seal = |keys: KeyRing| {
+        let keys = security::begin_with(keys, options.key_epoch.as_deref());
+        security::salt().map(|salt| Security { keys, salt })
+    };
+    options.security = reload.keys().map(seal).transpose()?;
     options.reload = Some(reload.clone());
     let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
     let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;
@@ -324,6 +326,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.shared = settings.shared();
     options.records = records(settings, card.node)?;
     let home = incarnation::home(settings.state.as_deref(), &settings.cluster, card.node);
+    options.key_epoch = home.as_ref().map(|home| home.join(format!("node-{}.key-epoch", card.node)));
     options.spool = home.map(|home| home.join(format!("node-{}.spool", card.node)));
     Ok(options)
 }

@@ -23,6 +23,50 @@ pub fn load(path: &Path) -> Outcome<KeyRing> {
         .map_err(|bad| Failure::usage(format!("the key file {name} is not right: {bad}; `consort keygen` writes one")))
 }
 
+/// The same keys for a start of a node that keeps in this file which epoch it adopted last: sealed with that, or with the
+/// file's first, whichever is newer. Older ones are left out.
+pub fn begin_with(keys: KeyRing, adopted: Option<&Path>) -> KeyRing {
+    //= K07
+    let adopted = adopted.and_then(|path| read_adopted(path)).filter(|epoch| *epoch > keys.sealing());
+    let keys = adopted.and_then(|epoch| keys.sealing_with(epoch)).unwrap_or(keys);
+    let in_use = keys.sealing();
+    keys.without(|epoch| epoch < in_use)
+}
+
+/// What cannot be read says nothing: the node learns from others which key is in use.
+fn read_adopted(path: &Path) -> Option<KeyEpoch> {
+    let text = fs::read_to_string(path).ok()?;
+    let epoch = text.trim().parse().ok().and_then(KeyEpoch::new);
+    if epoch.is_none() {
+        tracing::warn!(path = %path.display(), "this file should hold a key epoch and does not; it is learnt from others");
+    }
+    epoch
+}
+
+/// Adds the next key to a key file that holds one. Returns its epoch.
+///
+/// # Errors
+/// What [`load`] says; there are two keys already; the file cannot be written.
+pub fn add_next(path: &Path) -> Outcome<KeyEpoch> {
+    let (name, keys) = (path.display(), load(path)?);
+    let newest = keys.epochs().max().unwrap_or(keys.sealing());
+    if keys.epochs().count() > 1 {
+        return Err(Failure::new(format!(
+            "{name} holds two keys already: adopt that of epoch {newest} with `consort key rotate`, if that is not done, and \
+             remove the line of the other first"
+        )));
+    }
+    let next = newest.get().checked_add(1).and_then(KeyEpoch::new);
+    let next = next.ok_or_else(|| Failure::new(format!("{name} holds the last epoch that there is, {newest}")))?;
+    let line = key_file::line(next, &random()?);
+    let written = OpenOptions::new().append(true).open(path).and_then(|mut file| {
+        file.write_all(line.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| Failure::new(format!("cannot write a key to {name}: {error}")))?;
+    Ok(next)
+}
+
 /// Reads a file of the daemon's that nobody else may use: the `kind` file, which `writer` writes.
 ///
 /// # Errors
@@ -162,6 +206,40 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert!(load(&path).is_ok());
         }
+    }
+
+    #[test]
+    fn the_next_key_is_added_once_and_the_file_stays_its_owner_s() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        generate(&path).unwrap();
+        // Without an end of line, as an editor may leave it.
+        fs::write(&path, fs::read_to_string(&path).unwrap().trim_end()).unwrap();
+        assert_eq!(add_next(&path).unwrap().get(), 2);
+        let keys = load(&path).unwrap();
+        assert_eq!((keys.sealing().get(), keys.epochs().map(KeyEpoch::get).collect()), (1, vec![1, 2]));
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        let problem = add_next(&path).unwrap_err().message;
+        assert!(problem.contains("holds two keys already") && problem.contains("epoch 2"), "{problem}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(add_next(&path).unwrap_err().message.contains("chmod 600"));
+    }
+
+    #[test]
+    fn a_start_seals_with_what_was_adopted_last_if_its_file_has_it() {
+        //= K07 test
+        let folder = tempfile::tempdir().unwrap();
+        let (path, adopted) = (folder.path().join("key"), folder.path().join("adopted"));
+        generate(&path).unwrap();
+        add_next(&path).unwrap();
+        let epochs = |keys: &KeyRing| keys.epochs().map(KeyEpoch::get).collect::<Vec<_>>();
+        let begin = || epochs(&begin_with(load(&path).unwrap(), Some(&adopted)));
+        assert_eq!(begin(), [1, 2], "nothing was adopted");
+        for (text, expected) in [("2\n", vec![2]), ("1\n", vec![1, 2]), ("9", vec![1, 2]), ("x", vec![1, 2]), ("0", vec![1, 2])] {
+            fs::write(&adopted, text).unwrap();
+            assert_eq!(begin(), expected, "{text}");
+        }
+        assert_eq!(epochs(&begin_with(load(&path).unwrap(), None)), [1, 2]);
     }
 
     #[test]

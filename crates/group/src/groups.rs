@@ -6,6 +6,7 @@ mod views;
 use self::apply::{Announcement, PendingWork};
 use crate::digest_check::{DigestCheck, Mismatch, StateDigest};
 use crate::exchange::Exchange;
+use crate::keys::KeyMessage;
 use crate::member::{ClientName, GroupViewId, Member};
 use crate::ordered::{self, MulticastLayout, Ordered};
 use crate::producers::{CountsWhen, HistoryPlace, NumberRefused, Numbered, OpenRefused, Opened, Producers};
@@ -142,6 +143,8 @@ pub enum GroupDelivery<'a> {
         /// Where the list of those stands to whom nothing is to be sent until it reads; `None` if it does again.
         targets_at: Option<usize>,
     },
+    /// What a daemon says of keys.
+    Keys(KeyMessage),
 }
 
 /// What a client asked for by a join or a leave.
@@ -265,8 +268,10 @@ impl Groups {
         }
         let ordered = ordered?;
         // What daemons say of producers concerns no group, and may have waited since the view before.
-        let of_clients =
-            !matches!(ordered, Ordered::Complete(_) | Ordered::Confirm | Ordered::Reads(_) | Ordered::Hold { .. });
+        let of_clients = !matches!(
+            ordered,
+            Ordered::Complete(_) | Ordered::Confirm | Ordered::Reads(_) | Ordered::Hold { .. } | Ordered::Keys(_)
+        );
         self.counts.early += u64::from(of_clients && !self.settled && self.closing.is_none());
         match ordered {
             Ordered::Multicast { client, told, numbered } => {
@@ -303,6 +308,7 @@ impl Groups {
             Ordered::Confirm => Ok(GroupDelivery::Confirm),
             Ordered::Reads(groups) => Ok(GroupDelivery::Reads(groups)),
             Ordered::Hold { client, targets_at } => Ok(GroupDelivery::Hold { client, targets_at }),
+            Ordered::Keys(said) => Ok(GroupDelivery::Keys(said)),
         }
     }
 

@@ -21,6 +21,7 @@ mod digest_check;
 mod exchange;
 pub mod groups;
 pub mod history;
+pub mod keys;
 mod member;
 #[cfg(feature = "mutants")]
 mod mutant;
@@ -40,6 +41,7 @@ pub use digest_check::Mismatch;
 pub use groups::apply::{GroupChange, GroupStep, TransitionalSignal};
 pub use groups::{Asked, GroupDelivery, Groups, Ignored};
 pub use history::{Histories, Resumption, ViewClosing, ViewPlace, ViewTrail};
+pub use keys::{KeyAnswer, KeyMessage, KeyName, ProposalId};
 pub use member::{ChangeCause, ClientName, ClientNameError, GroupViewId, Member};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

@@ -2,9 +2,9 @@
 //!
 //! | size | field |
 //! |---|---|
-//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch, 9 numbered, 10 open, 11 forget, 12 complete, 13 confirm, 14 reads, 15 hold |
+//! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch, 9 numbered, 10 open, 11 forget, 12 complete, 13 confirm, 14 reads, 15 hold, 16 [keys](crate::keys) |
 //! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
-//! | 4 | all but parts, numbered ones, complete, confirm and reads: the client's number at the daemon that sent this |
+//! | 4 | all but parts, numbered ones, complete, confirm, reads and keys: the client's number at the daemon that sent this |
 //! | … | numbered: the producer (16), its epoch (8 + 8), the number (8), then a multicast or batch with its kind |
 //! | … | open: the producer (16), the session (8), its attempt (8), flags (1): 1 it was opened before, 2 whoever has it is to be stopped |
 //! | … | forget: the producer (16), the place at which it stands (8 + 8) |
@@ -16,6 +16,7 @@
 //! | … | hold: 1 if it begins, 0 if it ends; then, if it begins, the names concerned as [`Targets`] |
 //! | … | leave: the group's name behind its length in one byte |
 use crate::batch;
+use crate::keys::{KEYS, KeyMessage};
 use crate::member::ClientName;
 pub(crate) use crate::part::PART;
 pub use crate::part::read_client;
@@ -243,6 +244,8 @@ pub enum Ordered {
         /// Where the list of targets stands to which nothing is to be sent until it reads; `None` if it does again.
         targets_at: Option<usize>,
     },
+    /// What a daemon says of keys.
+    Keys(KeyMessage),
 }
 
 /// Where a multicast's fields stand in its payload.
@@ -374,6 +377,7 @@ fn decode_control(kind: u8, payload: &Payload) -> Result<Ordered, Malformed> {
     let ordered = match kind {
         COMPLETE => Ordered::Complete(reader.view_id("view")?),
         CONFIRM => Ordered::Confirm,
+        KEYS => Ordered::Keys(KeyMessage::read(&mut reader)?),
         _ => decode_request(kind, ClientId(reader.u32("client")?), &mut reader)?,
     };
     reader.end("end")?;

@@ -187,6 +187,11 @@ impl ClientConnections {
         self.open.get(&id).map_or(ClientIdentity::UNKNOWN, |client| client.stream.identity())
     }
 
+    /// Whether a client is a process of the daemon's own user, or root's.
+    pub(crate) fn is_owners(&self, id: ClientId) -> bool {
+        self.open.get(&id).and_then(|client| client.stream.user()).is_some_and(|user| self.users.owns(user))
+    }
+
     /// What carries a client's connection.
     pub(crate) fn transport(&self, id: ClientId) -> Transport {
         self.open.get(&id).map_or(Transport::Unknown, |client| client.stream.transport())

@@ -25,6 +25,7 @@ use crate::seals::Seals;
 use crate::settings::SharedSettings;
 use crate::spool::Spool;
 use crate::stop::Stop;
+use self::sealing::KeyKeeping;
 use crate::users::Users;
 use crate::wake::Wake;
 use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node, OUTPUT_PIECES, Reading};
@@ -104,6 +105,7 @@ struct Driver<E: Engine> {
     /// Where the engine sends on them.
     links: Option<Links>,
     seals: Rc<Seals>,
+    keys: KeyKeeping,
     /// How many others have proven their key, as `status` tells.
     proven: usize,
     /// Unless it is not to probe.
@@ -163,6 +165,7 @@ impl<E: Engine> Driver<E> {
         let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
         let seals = Rc::new(Seals::new(identity, options.security, &options.peers)?);
         node.set_proof(seals.proof());
+        node.hold_keys(seals.key_names());
         let outbox =
             Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, Rc::clone(&seals), &options.peers);
         let clock = Clock::new();
@@ -208,6 +211,7 @@ impl<E: Engine> Driver<E> {
             outbox,
             links,
             seals,
+            keys: KeyKeeping::new(options.key_epoch),
             proven: 0,
             path_mtus: paths,
             shared,
@@ -443,6 +447,8 @@ impl<E: Engine> Driver<E> {
                     None => self.node.handle_persisted(self.now, ticket),
                 },
                 Effect::Trim { up_to } => self.records.iter().for_each(|writer| writer.trim(up_to)),
+                Effect::PromiseKey { epoch } => self.seals.promise(epoch),
+                Effect::SealWith { epoch, members } => self.adopt_key(epoch, &members),
                 Effect::Left => self.left = true,
                 Effect::Restart { cause, records } => {
                     tracing::warn!(cause, "starts anew");

@@ -245,6 +245,14 @@ impl ClientStream {
         known.unwrap_or(ClientIdentity::UNKNOWN)
     }
 
+    /// The user of the process at the other end, as the kernel tells it; `None` where it tells none.
+    pub(crate) fn user(&self) -> Option<u32> {
+        match self {
+            Self::Unix(stream) | Self::Shared(stream, _) => sys::peer_process(stream.as_fd()).ok().map(|peer| peer.user),
+            Self::Tcp(_) | Self::Tls(..) => None,
+        }
+    }
+
     /// Who is at the other end, for the log.
     pub(crate) fn describe(&self) -> String {
         match self {

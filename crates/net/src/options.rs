@@ -169,6 +169,8 @@ pub struct Options {
     pub receive_buffer: usize,
     /// Where the engine's durable records are kept, and how; needed only for engines that are durable.
     pub records: Option<Records>,
+    /// The file that keeps which key epoch was adopted last; `None`, and a start begins with what its options say.
+    pub key_epoch: Option<PathBuf>,
     /// The directory for what clients that are spooled for have yet to read; `None`, and they are sent away instead.
     pub spool: Option<PathBuf>,
 }
@@ -198,6 +200,7 @@ impl Options {
             scheduling: Scheduling::default(),
             receive_buffer: RECEIVE_BUFFER,
             records: None,
+            key_epoch: None,
             spool: None,
         }
     }

@@ -1,9 +1,9 @@
 //! Sealing, as the driver uses it: one place for what leaves and what comes, shared by sockets and links.
 use crate::options::{Peer, Security};
 use crate::probe;
-use consort_node::Datagram;
-use consort_seal::{Exhausted, OVERHEAD, Opened, Opener, Sealer, Unopened};
-use consort_types::{Instant, NodeId};
+use consort_node::{Datagram, KeyName};
+use consort_seal::{Exhausted, KeyEpoch, KeyRing, OVERHEAD, Opened, Opener, Sealer, Unopened};
+use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::envelope::{self, EnvelopeView};
 use consort_wire::{Bump, Bytes, BytesMut, Identity, Lane, Proof};
 use std::cell::{Cell, RefCell};
@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// Memory for sealed datagrams is taken in chunks of that many bytes: what waits for one call, twice.
 const CHUNK: usize = 128 << 10;
+/// A node that lacks a key, or has one that this node lacks, is named while it was heard so lately.
+const NAMED: Duration = Duration::from_secs(10);
 /// People are told of one cause no more often.
 const PAUSE: Duration = Duration::from_secs(60);
 
@@ -31,6 +33,10 @@ struct Sealed {
     opener: RefCell<Opener>,
     room: RefCell<Bump>,
     exhausted: Cell<Option<Exhausted>>,
+    nodes: Vec<NodeId>,
+    /// Which epoch that is not held here nodes were heard to seal with, and when that was.
+    apart: RefCell<BTreeMap<NodeId, (KeyEpoch, Instant)>>,
+    now: Cell<Instant>,
 }
 
 /// What was dropped for one cause.
@@ -115,9 +121,68 @@ impl Seals {
             Ok(Opened::Greeting { from, proven: true }) => tracing::info!(node = %from.node, "node has proven its key"),
             Ok(Opened::Greeting { .. }) => {}
             Err(Unopened::Foreign) if probe::is_probe(&datagram) => {}
-            Err(cause) => self.count(Dropped::Unopened(cause)),
+            Err(cause) => {
+                sealed.note_apart(cause);
+                self.count(Dropped::Unopened(cause));
+            }
         }
         None
+    }
+
+    /// What is sealed in this epoch is taken from here on; with `None`, not any more before it is adopted.
+    pub(crate) fn promise(&self, epoch: Option<u16>) {
+        if let Some(sealed) = &self.sealed {
+            sealed.opener.borrow_mut().promise(epoch.and_then(KeyEpoch::new));
+        }
+    }
+
+    /// Seals in that epoch from here on, as these members of a view do. Returns it, unless there is no key of it.
+    pub(crate) fn adopt(&self, now: Instant, epoch: u16, members: &[MemberId]) -> Option<KeyEpoch> {
+        let sealed = self.sealed.as_ref()?;
+        let (epoch, mut opener) = (KeyEpoch::new(epoch)?, sealed.opener.borrow_mut());
+        let adopted = opener.adopt(epoch, members, now);
+        (adopted && sealed.sealer.borrow_mut().change_key(opener.ring(), &self.identity)).then_some(epoch)
+    }
+
+    /// Holds these keys from here on, the one in use among them.
+    pub(crate) fn hold(&self, keys: &KeyRing) {
+        if let Some(sealed) = &self.sealed {
+            let held = sealed.opener.borrow_mut().hold(keys);
+            debug_assert!(held, "it was asked whether they may be held");
+            sealed.apart.borrow_mut().clear();
+        }
+    }
+
+    /// The keys that are held, the one in use first, without an old one; none where nothing is sealed.
+    pub(crate) fn key_names(&self) -> Vec<KeyName> {
+        let Some(sealed) = &self.sealed else { return Vec::new() };
+        let opener = sealed.opener.borrow();
+        names(opener.ring(), |epoch| epoch >= opener.ring().sealing())
+    }
+
+    /// The newest epoch that somebody was heard to seal with, and since when, where that is not in use here.
+    pub(crate) fn newer(&self) -> Option<(KeyEpoch, Instant)> {
+        let sealed = self.sealed.as_ref()?;
+        sealed.opener.borrow().epochs().newer().map(|(epoch, _, since)| (epoch, since))
+    }
+
+    /// Drops the old key once its time is over. Returns its epoch then.
+    pub(crate) fn expire(&self, now: Instant) -> Option<KeyEpoch> {
+        self.sealed.as_ref().and_then(|sealed| sealed.opener.borrow_mut().expire(now))
+    }
+
+    /// Who lacks which key, for `status`; empty where nobody was heard lately that does.
+    pub(crate) fn apart(&self, now: Instant) -> String {
+        //= K09
+        let Some(sealed) = &self.sealed else { return String::new() };
+        let in_use = sealed.sealer.borrow().epoch();
+        let apart = sealed.apart.borrow();
+        let lately = apart.iter().filter(|(_, (_, heard))| now.since(*heard) < NAMED);
+        let each = lately.map(|(node, (epoch, _))| match *epoch > in_use {
+            true => format!("this node lacks the key of epoch {epoch}, which {node} uses"),
+            false => format!("{node} uses epoch {epoch}: it lacks the key of epoch {in_use}, or is about to adopt it"),
+        });
+        each.collect::<Vec<_>>().join("; ")
     }
 
     /// A frame as it leaves in a link to that node, behind the one that gave `chain`; and what it gives itself. A frame that
@@ -183,12 +248,14 @@ impl Seals {
 
     /// When to ask for [`Self::greeting`] next.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        self.sealed.as_ref().and_then(|sealed| sealed.opener.borrow().poll_timeout())
+        let opener = self.sealed.as_ref()?.opener.borrow();
+        opener.poll_timeout().into_iter().chain(opener.epochs().poll_timeout()).min()
     }
 
     /// What is to be said to all now, not sealed yet.
     pub(crate) fn greeting(&self, now: Instant) -> Option<Bytes> {
         let sealed = self.sealed.as_ref()?;
+        sealed.now.set(now);
         let greeting = sealed.opener.borrow_mut().greeting(now, sealed.sealer.borrow().counters());
         greeting.map(BytesMut::freeze)
     }
@@ -205,6 +272,19 @@ impl Seals {
         let (cipher, epoch) = (sealer.salt().cipher().name(), sealer.epoch());
         let (proven, others) = (opener.proven_count(), opener.others());
         format!("sealed with {cipher}, key epoch {epoch}; {proven} of {others} other nodes have proven their key")
+    }
+
+    /// The epoch in use; 0 where nothing is sealed.
+    pub(crate) fn epoch(&self) -> u16 {
+        self.sealed.as_ref().map_or(0, |sealed| sealed.sealer.borrow().epoch().get())
+    }
+
+    /// All epochs that are opened, for `status`.
+    pub(crate) fn epochs(&self) -> String {
+        let Some(sealed) = &self.sealed else { return String::new() };
+        let mut epochs: Vec<_> = sealed.opener.borrow().ring().epochs().collect();
+        epochs.sort_unstable();
+        epochs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 
     /// Who has proven that it speaks now.
@@ -241,7 +321,23 @@ impl Sealed {
             opener: RefCell::new(opener),
             room: RefCell::new(Bump::new(CHUNK)),
             exhausted: Cell::new(None),
+            nodes: peers.iter().map(|peer| peer.node).collect(),
+            apart: RefCell::default(),
+            now: Cell::new(Instant::ZERO),
         })
+    }
+
+    /// A node seals with a key that is not held here.
+    #[cold]
+    fn note_apart(&self, cause: Unopened) {
+        let (epoch, node) = match cause {
+            Unopened::KeyEpoch(epoch, node) => (KeyEpoch::new(epoch), node),
+            Unopened::Superseded(node) => (self.opener.borrow().epochs().old(), node),
+            _ => return,
+        };
+        if let Some(epoch) = epoch.filter(|_| self.nodes.contains(&node)) {
+            self.apart.borrow_mut().insert(node, (epoch, self.now.get()));
+        }
     }
 
     /// Copies while it gathers, then seals in place.
@@ -279,15 +375,16 @@ impl Dropped {
         }
     }
 
-    /// Whether somebody can do something about it. Starts prove themselves, and own datagrams come back.
+    /// Whether somebody can do something about it. Starts prove themselves, own datagrams come back, and keys are taken up.
     const fn is_news(self) -> bool {
-        !matches!(self, Self::Unopened(Unopened::Own | Unopened::Unproven(_)))
+        use Unopened::{NotAdopted, Own, Superseded, Unproven};
+        !matches!(self, Self::Unopened(Own | Unproven(_) | NotAdopted(_) | Superseded(_)))
     }
 }
 
 impl Drops {
     /// Writes it into the log.
-    pub(crate) fn tell(self) {
+    pub(crate) fn tell(self, in_use: u16) {
         let (datagrams, cause) = (self.datagrams, self.last.name());
         match self.last {
             Dropped::Sealed(node) => tracing::warn!(
@@ -302,11 +399,13 @@ impl Drops {
                 %node, datagrams, cause,
                 "datagrams that say they are of the node do not open: it has another key, or somebody forges; give all nodes the same key file"
             ),
-            Dropped::Unopened(Unopened::KeyEpoch(epoch)) => tracing::warn!(
-                epoch,
-                datagrams,
-                cause,
-                "datagrams are sealed with a key epoch that this node lacks; put that key into its key file, too"
+            Dropped::Unopened(Unopened::KeyEpoch(epoch, node)) if epoch > in_use => tracing::warn!(
+                %node, epoch, in_use, datagrams, cause,
+                "the node seals with a key that this node lacks; copy its key file to this node, and send this daemon SIGHUP"
+            ),
+            Dropped::Unopened(Unopened::KeyEpoch(epoch, node)) => tracing::warn!(
+                %node, epoch, in_use, datagrams, cause,
+                "the node seals with a key that is not in use any more, and seems to lack the one in use; copy the key file to it, and send its daemon SIGHUP"
             ),
             Dropped::Unopened(why) => {
                 tracing::warn!(datagrams, cause, "datagrams were not opened, the last one: {why}")
@@ -315,5 +414,13 @@ impl Drops {
     }
 }
 
+/// The keys of a ring in these epochs, the one to seal with first.
+pub(crate) fn names(ring: &KeyRing, of: impl Fn(KeyEpoch) -> bool) -> Vec<KeyName> {
+    let held = ring.fingerprints().filter(|(epoch, _)| of(*epoch));
+    held.map(|(epoch, fingerprint)| KeyName { epoch: epoch.get(), fingerprint }).collect()
+}
+
+#[cfg(test)]
+mod model;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -20,10 +20,15 @@ impl Users {
         Self { own: sys::own_user(), listed }
     }
 
+    /// Whether this user could do to the daemon what it wants anyway.
+    pub(crate) const fn owns(&self, user: u32) -> bool {
+        user == self.own || user == ROOT
+    }
+
     /// Whether this process may.
     pub(crate) fn check(&self, peer: PeerProcess) -> Result<(), NotAllowed> {
         let user = peer.user;
-        let may = user == self.own || user == ROOT || self.listed.contains(&user);
+        let may = self.owns(user) || self.listed.contains(&user);
         if may { Ok(()) } else { Err(NotAllowed { user }) }
     }
 }
@@ -42,6 +47,7 @@ mod tests {
         for user in [0, 1000, 1001, 1003] {
             assert_eq!(check(user), Ok(()));
         }
+        assert!(users.owns(0) && users.owns(1000) && !users.owns(1001));
         for user in [1, 999, 1002, 65_534, u32::MAX] {
             assert_eq!(check(user), Err(NotAllowed { user }));
         }

@@ -237,6 +237,8 @@ impl<E: Engine> Node<E> {
         self.pending_state_part = None;
         self.groups.install(&view);
         self.retention.install(&view);
+        self.keys.rotation.install(&view);
+        self.take_key_steps();
         if view.kind == ViewKind::Regular {
             self.settling = Some(view.id);
             self.renew_holds();
@@ -306,6 +308,7 @@ impl<E: Engine> Node<E> {
             Ok(GroupDelivery::Opened { client, opened }) if own => self.on_opened(client, opened),
             Ok(GroupDelivery::Reads(groups)) => self.on_reads(groups),
             Ok(GroupDelivery::Hold { client, targets_at }) => self.on_hold((*sender, client), payload, targets_at),
+            Ok(GroupDelivery::Keys(said)) => self.on_key_message(*sender, said),
             Ok(GroupDelivery::Confirm) if own => self.on_confirmed(*position),
             Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
             Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),

@@ -1,7 +1,7 @@
 //! What a node asks of its driver.
 use bytes::Bytes;
 use consort_order::{Destination, Lane};
-use consort_types::{ClientId, Ticket};
+use consort_types::{ClientId, MemberId, Ticket};
 
 /// One datagram for the network: `head`, then `body`. Both are shared; `body` is never copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +75,18 @@ pub enum Effect {
     DropSpool {
         /// For whom.
         client: ClientId,
+    },
+    /// Take what other nodes seal with the key of this epoch from here on; with `None`, not any more before it is adopted.
+    PromiseKey {
+        /// Which epoch.
+        epoch: Option<u16>,
+    },
+    /// Seal with the key of this epoch from here on. These members may still say something with the one before.
+    SealWith {
+        /// Which epoch.
+        epoch: u16,
+        /// The members of the view that has adopted it.
+        members: Vec<MemberId>,
     },
     /// Write out what stands in the client's output, then close its connection. Give up on one that does not read
     /// within a few seconds.

@@ -17,6 +17,7 @@ mod deliver;
 mod effect;
 mod fan_out;
 mod holds;
+mod keys;
 mod listing;
 mod mutant;
 mod notice;
@@ -26,6 +27,7 @@ mod pending_deliveries;
 mod producers;
 mod reading;
 mod rights;
+pub mod rotation;
 mod slow_clients;
 mod status;
 mod submit;
@@ -35,6 +37,7 @@ mod wait_monitor;
 
 pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
+pub use consort_group::KeyName;
 pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
 pub use consort_rights::{Identity as ClientIdentity, Rules, Tokens};
 pub use consort_session::listing::Transport;
@@ -60,6 +63,7 @@ use declaring::Declaring;
 use deliver::GroupNotice;
 use fan_out::FanOut;
 use holds::Holds;
+use keys::KeyDesk;
 use notice::LoggedState;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
@@ -94,6 +98,7 @@ pub struct Node<E: Engine> {
     retention: Retention,
     producers: ProducerDesk,
     holds: Holds,
+    keys: KeyDesk,
     rights: RightsDesk,
     effects: VecDeque<Effect>,
     now: Instant,
@@ -160,6 +165,7 @@ impl<E: Engine> Node<E> {
             retention: Retention::default(),
             producers: ProducerDesk::default(),
             holds: Holds::default(),
+            keys: KeyDesk::new(identity.me),
             rights: RightsDesk::default(),
             engine,
             datagrams: Datagrams::new(identity),
@@ -197,6 +203,7 @@ impl<E: Engine> Node<E> {
     #[must_use]
     pub const fn of_nodes(mut self, nodes: usize) -> Self {
         self.groups.configure(nodes);
+        self.keys.rotation.configure(nodes);
         self
     }
 
@@ -296,6 +303,7 @@ impl<E: Engine> Node<E> {
         self.notice(now);
         self.clients.forget(client);
         self.rights.forget(client);
+        self.keys.forget(client);
     }
 
     /// The time that [`Self::poll_timeout`] named has come. Harmless if it has not.
@@ -366,7 +374,7 @@ impl<E: Engine> Node<E> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
         let leaves = self.clients.next_leaving().is_some() || self.rights.has_expulsions();
         let asks = asking && !self.has_answered_enough();
-        let waits = paused || leaves || asks || self.clients.next_hold().is_some();
+        let waits = paused || leaves || asks || self.clients.next_hold().is_some() || self.keys.has_to_say();
         if self.has_to_tell() || self.has_to_read() || !self.full && waits {
             return Some(self.now);
         }

@@ -9,6 +9,7 @@ mod views;
 pub use peers::PeerState;
 pub(crate) use views::LoggedState;
 
+use crate::rotation::NotAdopted;
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
 use consort_session::{ClientName, Disconnect, DisconnectReason, Refusal, RefusalCause};
@@ -130,6 +131,20 @@ pub enum Notice {
         /// What it is called.
         name: Option<ClientName>,
     },
+    /// All members of the view seal with another key from here on; with none, this node alone, before its first view.
+    KeyAdopted {
+        /// Its epoch.
+        epoch: u16,
+        /// How many members the view has.
+        members: usize,
+    },
+    /// A key that was proposed was not adopted.
+    KeyNotAdopted {
+        /// Its epoch.
+        epoch: u16,
+        /// Why.
+        why: NotAdopted,
+    },
     /// A client's request was refused.
     Refused {
         /// Its connection.
@@ -163,6 +178,7 @@ impl Notice {
             Self::Holds { .. } | Self::Spools { .. } => NoticeKind::Slow,
             Self::Membership { .. } => NoticeKind::Membership,
             Self::Refused { .. } => NoticeKind::Refused,
+            Self::KeyAdopted { .. } | Self::KeyNotAdopted { .. } => NoticeKind::Keys,
         }
     }
 }
@@ -177,11 +193,12 @@ enum NoticeKind {
     Slow,
     Refused,
     Membership,
+    Keys,
 }
 
 impl NoticeKind {
     /// How many there are: the last one's number, and one.
-    const COUNT: usize = Self::Membership as usize + 1;
+    const COUNT: usize = Self::Keys as usize + 1;
 }
 
 /// How a client's membership has changed.

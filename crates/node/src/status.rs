@@ -1,8 +1,8 @@
 //! What a node tells about itself.
 use crate::{Node, change};
-use consort_group::Mismatch;
+use consort_group::{KeyAnswer, KeyName, Mismatch};
 use consort_order::{Engine, Fact, each_counter, state_of};
-use consort_types::{Service, View, ViewKind};
+use consort_types::{NodeId, Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
@@ -14,6 +14,7 @@ impl<E: Engine> Node<E> {
         self.readers.observe(see);
         self.rights.observe(see);
         self.retention.observe(see);
+        self.keys.observe(see);
         see("delivery_slice_max_bytes", self.pending.most() as u64);
         see("messages_ordered", self.counts.messages_ordered);
         see("message_bytes_ordered", self.counts.message_bytes_ordered);
@@ -52,6 +53,10 @@ impl<E: Engine> Node<E> {
         if !held.is_empty() {
             say("groups_wait_for", held.join(" "));
         }
+        let lacking: Vec<_> = self.keys.rotation.lacking().map(|(node, key, how)| lacks(node, key, how)).collect();
+        if !lacking.is_empty() {
+            say("keys_lacking", lacking.join("; "));
+        }
         if let Some(view) = &self.view {
             say_view(view, &mut say);
         }
@@ -79,6 +84,16 @@ impl<E: Engine> Node<E> {
             Some(ViewKind::Regular) if self.settling.is_some() => Some("the daemons tell each other their groups"),
             Some(ViewKind::Regular) => None,
         }
+    }
+}
+
+/// How a member stands to a key that it could not take up.
+fn lacks(node: NodeId, key: KeyName, how: KeyAnswer) -> String {
+    let epoch = key.epoch;
+    match how {
+        KeyAnswer::Differs => format!("{node} has another key of epoch {epoch}"),
+        KeyAnswer::Superseded => format!("{node} uses a newer key than that of epoch {epoch}"),
+        KeyAnswer::Holds | KeyAnswer::Lacks => format!("{node} lacks the key of epoch {epoch}"),
     }
 }
 

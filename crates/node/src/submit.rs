@@ -80,6 +80,7 @@ impl<E: Engine> Node<E> {
             Ask::Open(request) => self.on_open(client, request),
             Ask::Forget => self.on_forget(client),
             Ask::Declare(request) => self.on_declare(client, request),
+            Ask::Rotate => self.on_rotate(client),
             Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }
         true
@@ -150,7 +151,7 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
-        let said = self.say_hold() || self.expel_next() || self.confirm_next() || self.open_next();
+        let said = self.say_hold() || self.say_key() || self.expel_next() || self.confirm_next() || self.open_next();
         if said || self.retention.has_to_say() && self.say_reads() {
             return true;
         }

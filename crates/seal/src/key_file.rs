@@ -68,7 +68,13 @@ pub fn write(epoch: KeyEpoch, key: &[u8; KEY]) -> String {
     let mut text = String::from(
         "# The key of a Consort cluster. Whoever has it belongs to the cluster: give it to its nodes, and to nobody else.\n",
     );
-    let _ = write!(text, "key {epoch} ");
+    text.push_str(line(epoch, key).trim_start());
+    text
+}
+
+/// The line of one more key, to be appended; it begins on a line of its own.
+pub fn line(epoch: KeyEpoch, key: &[u8; KEY]) -> String {
+    let mut text = format!("\nkey {epoch} ");
     key.iter().for_each(|byte| {
         let _ = write!(text, "{byte:02x}");
     });

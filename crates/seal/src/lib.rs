@@ -24,6 +24,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cipher`] | the two ciphers, and which of them this processor does faster |
+//! | [`epochs`] | which keys' datagrams are taken |
 //! | [`greeting`] | what nodes say to prove that they speak now |
 //! | [`key_file`] | a cluster's keys as text |
 //! | [`keys`] | from a cluster's key to one sender's |
@@ -34,6 +35,7 @@
 //! | [`window`] | what came already |
 
 pub mod cipher;
+pub mod epochs;
 pub mod greeting;
 pub mod key_file;
 pub mod keys;
@@ -44,6 +46,7 @@ mod view;
 pub mod window;
 
 pub use cipher::Cipher;
+pub use epochs::Epochs;
 pub use keys::{KeyEpoch, KeyRing, Salt};
 pub use opener::{Opened, Opener};
 pub use sealer::{Exhausted, Sealer};

@@ -11,8 +11,11 @@
 //! | another start | greeting that answers | opened; its start is the proven one from now on |
 //! | another start | greeting | opened; its start becomes a candidate, to which the next greeting speaks |
 //! | another start | any other | refused: unproven |
+//!
+//! Greetings are opened with any key that is held; whether anything else of an epoch is taken, [`Epochs`] says.
+use crate::epochs::{Epochs, Taken};
 use crate::greeting::{self, ENTRIES_MOST, Entry, Greeting};
-use crate::keys::{KeyRing, Salt};
+use crate::keys::{KeyEpoch, KeyRing, Salt};
 use crate::session::Session;
 use crate::view::{SealedView, Unopened};
 use crate::{KINDS, OVERHEAD};
@@ -67,6 +70,7 @@ struct Peer {
 /// Opens what comes to one start of a node.
 pub struct Opener {
     ring: KeyRing,
+    epochs: Epochs,
     identity: Identity,
     own: Salt,
     peers: BTreeMap<NodeId, Peer>,
@@ -94,6 +98,7 @@ impl Opener {
         let peers: BTreeMap<_, _> = peers.collect();
         let (missing, wanted, doubted) = (peers.len() - 1, BTreeSet::new(), BTreeSet::new());
         Self {
+            epochs: Epochs::new(ring.sealing()),
             ring,
             identity,
             own,
@@ -113,11 +118,22 @@ impl Opener {
     /// # Errors
     /// [`Unopened`] says why it must be dropped; its bytes are of no use any more.
     pub fn open(&mut self, datagram: &mut [u8]) -> Result<Opened, Unopened> {
-        let view = SealedView::read(&self.ring, &self.identity, &self.own, datagram)?;
+        let view = SealedView::read(&self.ring, &self.identity, &self.own, datagram);
+        if let Err(Unopened::KeyEpoch(_, node)) = view
+            && self.peers.contains_key(&node)
+        {
+            // It may hold the key that is in use here, and learns from a greeting that it is.
+            self.doubted.insert(node);
+        }
+        let view = view?;
         let node = view.from.node;
         let peer = self.peers.get_mut(&node).ok_or(Unopened::Stranger(node))?;
         let (ring, cluster, now) = (&self.ring, self.identity.cluster, self.now);
         let len = datagram.len() - OVERHEAD;
+        let taken = self.epochs.judge(view.epoch, view.from, now);
+        if taken == Taken::NoMore && view.kind != greeting::KIND {
+            return Err(Unopened::Superseded(node));
+        }
         match &mut peer.proven {
             Some(session) if session.is_of(&view) => session.open(ring, cluster, now, &view, datagram)?,
             _ if view.kind != greeting::KIND => {
@@ -126,12 +142,18 @@ impl Opener {
             }
             _ => peer.open_candidate(ring, cluster, now, &view, datagram)?,
         }
+        if view.epoch != self.epochs.in_use() {
+            self.epochs.hear(view.epoch, node, now);
+        }
         if view.kind == greeting::KIND {
             let said = datagram.get(envelope::LEN..len).ok_or(Unopened::Foreign)?;
             let said = Greeting::decode(said).map_err(|_| Unopened::Malformed(node))?;
             return Ok(Opened::Greeting { from: view.from, proven: self.hear(&view, &said) });
         }
-        Ok(Opened::Datagram { len, from: view.from, counter: view.counter })
+        match taken {
+            Taken::NotYet => Err(Unopened::NotAdopted(node)),
+            _ => Ok(Opened::Datagram { len, from: view.from, counter: view.counter }),
+        }
     }
 
     /// A greeting was opened. Returns whether its start is believed from now on.
@@ -173,6 +195,68 @@ impl Opener {
             (true, false, _) => return None,
         };
         Some(self.greeted.map_or(Instant::ZERO, |greeted| greeted + after))
+    }
+
+    /// The keys that are held, the one in use first.
+    pub const fn ring(&self) -> &KeyRing {
+        &self.ring
+    }
+
+    /// Which epochs are taken.
+    pub const fn epochs(&self) -> &Epochs {
+        &self.epochs
+    }
+
+    /// What is sealed in this epoch is taken from here on, or, with `None`, not any more before it is adopted.
+    pub fn promise(&mut self, epoch: Option<KeyEpoch>) {
+        match epoch {
+            Some(epoch) => self.epochs.promise(epoch),
+            None => self.epochs.release(),
+        }
+    }
+
+    /// From here on this epoch is in use, as the members of a view have agreed. False where there is no key of it.
+    pub fn adopt(&mut self, epoch: KeyEpoch, members: &[MemberId], now: Instant) -> bool {
+        let Some(ring) = self.ring.sealing_with(epoch) else { return false };
+        self.ring = ring;
+        let dropped = self.epochs.adopt(epoch, members, now);
+        dropped.into_iter().for_each(|old| self.drop_key(old));
+        true
+    }
+
+    /// These keys are held from here on, besides an old one that is still kept. The one in use must be among them: false
+    /// where it is not, and nothing has changed. Keys older than that are not taken up.
+    pub fn hold(&mut self, keys: &KeyRing) -> bool {
+        //= K08
+        let in_use = self.epochs.in_use();
+        let prints: Vec<_> = keys.fingerprints().collect();
+        let same = |known: &(KeyEpoch, u64)| prints.contains(known);
+        if !self.ring.fingerprints().find(|(epoch, _)| *epoch == in_use).is_some_and(|known| same(&known)) {
+            return false;
+        }
+        let Some(held) = keys.sealing_with(in_use) else { return false };
+        let mut held = held.without(|epoch| epoch < in_use);
+        let gone: Vec<_> = self.ring.fingerprints().filter(|known| known.0 > in_use && !same(known)).collect();
+        held = self.epochs.old().into_iter().fold(held, |held, old| held.with_key_of(&self.ring, old));
+        gone.into_iter().for_each(|(epoch, _)| self.drop_key(epoch));
+        self.ring = held;
+        true
+    }
+
+    fn drop_key(&mut self, epoch: KeyEpoch) {
+        self.ring = self.ring.clone().without(|known| known == epoch);
+        self.epochs.forget(epoch);
+        for peer in self.peers.values_mut() {
+            peer.proven.iter_mut().chain(&mut peer.candidates).for_each(|session| session.forget(epoch));
+        }
+    }
+
+    /// Drops the old key once its time is over. Returns its epoch then.
+    pub fn expire(&mut self, now: Instant) -> Option<KeyEpoch> {
+        //= K05
+        let old = self.epochs.expire(now)?;
+        self.drop_key(old);
+        Some(old)
     }
 
     /// The greeting that is due, if one is, to be sealed and sent to all. `counters` are the sealer's.

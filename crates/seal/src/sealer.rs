@@ -73,6 +73,13 @@ impl Sealer {
         Ok(counter)
     }
 
+    /// From here on seals with the key that the ring seals with. Counters go on. `false` never happens: see [`Self::new`].
+    pub fn change_key(&mut self, ring: &KeyRing, identity: &Identity) -> bool {
+        let changed = Self::new(ring, identity, self.salt);
+        let counters = self.counters;
+        changed.map(|sealer| *self = Self { counters, ..sealer }).is_some()
+    }
+
     /// Gives up all lower counters of each kind. Never goes back.
     pub fn skip_to(&mut self, counter: u64) {
         self.counters = self.counters.map(|next| next.max(counter));

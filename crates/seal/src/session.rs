@@ -38,6 +38,11 @@ impl Session {
         self.windows.iter_mut().skip(view.place).take(1).for_each(|window| window.take(view.counter));
     }
 
+    /// What was sealed in that epoch is opened with another key from here on, or with none.
+    pub(crate) fn forget(&mut self, epoch: KeyEpoch) {
+        self.keys.retain(|(known, _)| *known != epoch);
+    }
+
     /// Decrypts a datagram in place unless it came before.
     pub(crate) fn open(
         &mut self,
@@ -58,7 +63,7 @@ impl Session {
             Some((_, key)) => key.open(nonce, head, packet).map_err(forged)?,
             None => {
                 let key = ring.derive(view.epoch, cluster, self.from, &self.salt);
-                let key = key.ok_or(Unopened::KeyEpoch(view.epoch.get()))?;
+                let key = key.ok_or(Unopened::KeyEpoch(view.epoch.get(), view.from.node))?;
                 key.open(nonce, head, packet).map_err(forged)?;
                 // Only a key that has opened something is worth keeping.
                 self.keys.push((view.epoch, key));

@@ -1,4 +1,5 @@
 //! Sealers and openers of a whole cluster, and what happens to datagrams between them.
+mod epochs;
 mod forged;
 mod fresh;
 mod nonces;
@@ -160,26 +161,6 @@ fn counters_come_to_an_end_and_nothing_is_sealed_twice_with_one() {
     }
     assert_eq!(two.packet(&last), Ok(b"last".to_vec()));
     assert!(crate::Exhausted.to_string().contains("281474976710655 counters"));
-}
-
-#[test]
-fn a_second_epoch_is_opened_while_the_first_still_seals() {
-    let epoch = |number| KeyEpoch::new(number).unwrap();
-    let old = KeyRing::new(epoch(1), &[1; KEY]);
-    let soon = old.clone().with_other(epoch(2), &[2; KEY]);
-    let both = KeyRing::new(epoch(2), &[2; KEY]).with_other(epoch(1), &[1; KEY]);
-    let mut one = End::new(identity(1), &old, salt(Cipher::preferred(), 1));
-    let mut two = End::new(identity(2), &both, salt(Cipher::preferred(), 2));
-    let mut now = Instant::ZERO;
-    meet(&mut now, &mut [&mut one, &mut two], |_| {});
-    assert!(!two.hears(&one) && !one.hears(&two), "one lacks the new key");
-    let sealed = two.seal(1, b"new");
-    assert_eq!(one.open(&sealed), Err(Unopened::KeyEpoch(2)));
-    let mut three = End::new(identity(3), &soon, salt(Cipher::preferred(), 3));
-    meet(&mut now, &mut [&mut two, &mut three], |_| {});
-    let (new, old) = (two.seal(1, b"new"), three.seal(1, b"old"));
-    assert_eq!((three.packet(&new), two.packet(&old)), (Ok(b"new".to_vec()), Ok(b"old".to_vec())));
-    assert_eq!((new[23], old[23]), (2, 1), "each seals with its first key");
 }
 
 #[test]

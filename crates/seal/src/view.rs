@@ -21,8 +21,14 @@ pub enum Unopened {
     #[error("a plain datagram, said to be of {0}")]
     Plain(NodeId),
     /// There is no key of that epoch here.
-    #[error("key epoch {0}")]
-    KeyEpoch(u16),
+    #[error("key epoch {0}, said to be of {1}")]
+    KeyEpoch(u16, NodeId),
+    /// Of an epoch that is not in use here any more.
+    #[error("an old key epoch, of {0}")]
+    Superseded(NodeId),
+    /// Of an epoch that is not in use here yet.
+    #[error("a key epoch that is not adopted here yet, of {0}")]
+    NotAdopted(NodeId),
     /// Of a node that is not configured.
     #[error("{0} is no configured node")]
     Stranger(NodeId),
@@ -54,7 +60,9 @@ impl Unopened {
             Self::Version(_) => "version",
             Self::Cluster(_) => "cluster",
             Self::Plain(_) => "plain",
-            Self::KeyEpoch(_) => "key_epoch",
+            Self::KeyEpoch(..) => "key_epoch",
+            Self::Superseded(_) => "superseded",
+            Self::NotAdopted(_) => "not_adopted",
             Self::Stranger(_) => "stranger",
             Self::Misdirected(_) => "misdirected",
             Self::Unproven(_) => "unproven",
@@ -90,7 +98,7 @@ impl SealedView {
         let from = view.from();
         let epoch = KeyEpoch::new(view.key_epoch()).ok_or(Unopened::Plain(from.node))?;
         if ring.epochs().all(|known| known != epoch) {
-            return Err(Unopened::KeyEpoch(epoch.get()));
+            return Err(Unopened::KeyEpoch(epoch.get(), from.node));
         }
         let (salt, place) = (Salt::from_wire(view.salt()), place(view.kind()));
         let (Some(salt), Some(place)) = (salt, place) else { return Err(Unopened::Foreign) };

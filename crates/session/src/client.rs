@@ -2,7 +2,7 @@
 //!
 //! [`RequestWriter`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
 //! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
-use crate::DeclareRequest;
+use crate::{DeclareRequest, keys};
 use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::numbering;
@@ -334,6 +334,11 @@ impl ClientEnd {
     /// Says what a holder keeps by itself.
     pub fn declare(&mut self, request: &DeclareRequest) {
         request.put(&mut self.output);
+    }
+
+    /// Asks that all daemons seal with the next key.
+    pub fn rotate(&mut self) {
+        keys::put_rotate(&mut self.output);
     }
 
     /// Asks to read on from a place in a view.

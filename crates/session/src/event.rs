@@ -41,7 +41,7 @@ pub(crate) use encode::{
 };
 pub use in_place::{InPlace, look};
 
-use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal};
+use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{
@@ -98,6 +98,8 @@ pub enum DaemonEvent {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared.
     Declared(DeclareStatus),
+    /// What became of this client's wish that all daemons seal with the next key.
+    Rotated(RotationStatus),
     /// Which incarnation of its node sends messages from here on.
     Life(MemberId),
     /// The same before its place is final; only optimistic clients are told so, and nothing as a message.

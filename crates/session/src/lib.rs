@@ -26,6 +26,7 @@ pub mod declaring;
 pub mod event;
 pub mod frame;
 mod ledger;
+pub mod keys;
 mod limits;
 pub mod listing;
 pub mod numbering;
@@ -56,6 +57,7 @@ pub use event::{
     BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Placement, Progress, WaitNotice,
     Welcome,
 };
+pub use keys::{RotationRefusal, RotationStatus};
 pub use limits::Limits;
 pub use listing::{Inquirer, ListQuery, Listing};
 pub use numbering::{OpenRefusal, OpeningWait, ProducerStatus};
@@ -66,6 +68,7 @@ pub use progress::{ReachedPlace, ReadingProgress};
 pub use reading::{Place, PlaceError, ReadRequest, ReadingEnd, ReadingStatus};
 pub use reason::{
     DeclareRefusalCause, Disconnect, DisconnectReason, OpenRefusalCause, ReadingEndCause, Refusal, RefusalCause,
+    RotationRefusalCause,
 };
 pub use request::{Hello, TOKEN_MAX};
 pub use server::{Ask, DaemonEnd};

@@ -129,6 +129,30 @@ codes! {
 }
 
 codes! {
+    /// Why the next key was not adopted.
+    RotationRefusalCause {
+        /// The client is not of the daemon's own user, nor root's, at the daemon's Unix socket.
+        NotAllowed = 1 "not_allowed",
+        /// Datagrams are not sealed.
+        Plain = 2 "plain",
+        /// The daemon's key file has no newer key.
+        NothingNewer = 3 "nothing_newer",
+        /// The view is changing, or changed meanwhile: ask again.
+        ViewChanged = 4 "view_changed",
+        /// No majority of the configured nodes is here.
+        Minority = 5 "minority",
+        /// Another key is being proposed: ask again.
+        Busy = 6 "busy",
+        /// A member lacks the key.
+        Lacks = 7 "lacks",
+        /// A member has another key of that epoch.
+        Differs = 8 "differs",
+        /// A member uses a newer key.
+        Superseded = 9 "superseded",
+    }
+}
+
+codes! {
     /// What kind of end.
     DisconnectReason {
         /// The client said good-bye.

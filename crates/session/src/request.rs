@@ -13,11 +13,13 @@
 //! | 0b, 0e | read by position: see [`crate::reading`] | |
 //! | 0c, 0d | producers: see [`crate::numbering`] | |
 //! | 0f | checkpoints: see [`crate::declaring`] | |
+//! | 20 | the next key: see [`crate::keys`] | |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
 use crate::declaring::{DECLARE, DeclareRequest};
 use crate::frame::{self, HEAD_LEN, Head};
+use crate::keys::ROTATE;
 use crate::listing::{self, ListQuery};
 use crate::numbering;
 use crate::reading::{READ, READ_ON, ReadRequest};
@@ -253,6 +255,7 @@ pub(crate) enum Request {
     Open(OpenRequest),
     Forget,
     Declare(DeclareRequest),
+    Rotate,
     Ping(u64),
     Goodbye,
 }
@@ -293,6 +296,7 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         READ | READ_ON => Request::Read(ReadRequest::read(head.kind, &mut reader)?),
         numbering::OPEN => Request::Open(OpenRequest::read(&mut reader)?),
         numbering::FORGET => Request::Forget,
+        ROTATE => Request::Rotate,
         DECLARE => Request::Declare(DeclareRequest::read(&mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,

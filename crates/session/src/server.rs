@@ -103,6 +103,8 @@ pub enum Ask {
     Forget,
     /// To have it known what it keeps by itself; answer with [`DaemonEnd::tell`].
     Declare(DeclareRequest),
+    /// That all daemons seal with the next key; answer with [`DaemonEnd::tell`].
+    Rotate,
     /// To end the session; all it sent is in the order or on its way there.
     Goodbye,
 }
@@ -319,6 +321,10 @@ impl DaemonEnd {
             Request::Declare(request) => {
                 self.may_do_more_than_ask()?;
                 return Ok(self.settled(Ask::Declare(request)));
+            }
+            Request::Rotate => {
+                self.may_do_more_than_ask()?;
+                return Ok(self.settled(Ask::Rotate));
             }
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
             Request::Ping(token) => {

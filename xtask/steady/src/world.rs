@@ -168,6 +168,8 @@ impl World {
                 | Effect::Spool { .. }
                 | Effect::Unspool { .. }
                 | Effect::DropSpool { .. }
+                | Effect::PromiseKey { .. }
+                | Effect::SealWith { .. }
                 | Effect::Close { .. } => {
                     panic!("not steady: {effect:?}")
                 }

@@ -1,5 +1,6 @@
 //! Every kind is read back as it was written, and garbage is refused.
 use super::*;
+use crate::{KeyAnswer, KeyName, ProposalId};
 use consort_types::{MemberId, Position};
 
 const BOB: ClientId = ClientId(9);
@@ -16,13 +17,17 @@ fn numbered() -> Numbered {
     Numbered { producer: ProducerId([7; 16]), epoch: HistoryPlace { view: 3, at: Position(9) }, number: 12 }
 }
 
-fn every_kind() -> [(Payload, Ordered); 15] {
+fn every_kind() -> [(Payload, Ordered); 17] {
     let (client, name, group) = (BOB, name(), group());
     let body = Bytes::from_static(b"\0\x01\x01gpayload");
     let batch = Bytes::from_static(b"\0\0\0\x06\x14\0\x01\x01ga\0\0\0\x05\x14\0\x01\x01g");
     let Numbered { producer, epoch, .. } = numbered();
     let request = OpenRequest { producer, session: 3, attempt: 4, known: true, claims: false };
     let view = ViewId { number: 4, representative: MemberId::new(1, 7) };
+    let key = KeyName { epoch: 2, fingerprint: 0x0123_4567_89ab_cdef };
+    let proposal = ProposalId { by: MemberId::new(1, 7), number: 5 };
+    let propose = KeyMessage::Propose { key, number: 5 };
+    let answer = KeyMessage::Answer { proposal, key, answer: KeyAnswer::Differs };
     let joins = |closed| Ordered::Join { client, name: name.clone(), group: group.clone(), closed };
     [
         (
@@ -75,6 +80,8 @@ fn every_kind() -> [(Payload, Ordered); 15] {
         (disconnect(client).into(), Ordered::Disconnect { client }),
         (hold(client, &[group]).into(), Ordered::Hold { client, targets_at: Some(6) }),
         (hold::<GroupName>(client, &[]).into(), Ordered::Hold { client, targets_at: None }),
+        (propose.encode().into(), Ordered::Keys(propose)),
+        (answer.encode().into(), Ordered::Keys(answer)),
     ]
 }
 
@@ -113,4 +120,17 @@ fn trailing_bytes_and_giants_are_refused() {
     let giant = [leave(BOB, &group()), Bytes::from(vec![0; 1 << 20])].into_iter().collect();
     assert_eq!(decode(&giant), Err(Malformed { what: "length", at: CONTROL_MAX }));
     assert_eq!(decode(&Payload::new()), Err(Malformed { what: "kind", at: 0 }));
+}
+
+#[test]
+fn what_daemons_do_not_say_of_keys_is_malformed() {
+    let key = KeyName { epoch: 2, fingerprint: 3 };
+    let good = KeyMessage::Propose { key, number: 5 }.encode();
+    let with = |at: usize, byte: u8| {
+        let mut bad = good.to_vec();
+        bad[at] = byte;
+        decode(&Bytes::from(bad).into()).unwrap_err().what
+    };
+    assert_eq!((with(1, 5), with(3, 0), with(1, 1)), ("answer", "epoch", "proposal"));
+    assert_eq!(decode(&good.slice(..9).into()).unwrap_err().what, "fingerprint");
 }

@@ -13,6 +13,9 @@ impl<E: Engine> Driver<E> {
         let (transport, identity) = (self.clients.transport(client), self.clients.identity(client));
         let origin = ClientOrigin { transport, identity, unix_seconds: unix_seconds() };
         self.node.open_client_from(self.now, client, origin);
+        if self.clients.is_owners(client) {
+            self.node.note_owner(client);
+        }
         if let Some(why) = self.clients.objection(client) {
             let (who, reason) = (self.clients.describe(client), DisconnectReason::NotAllowed);
             tracing::warn!(target: AUDIT, %client, who, %reason, "client sent away: {why}");
@@ -21,10 +24,11 @@ impl<E: Engine> Driver<E> {
         self.drain()
     }
 
-    /// What clients may do has changed.
+    /// What clients may do has changed, or the key file was read again.
     pub(super) fn take_policy(&mut self) -> Result<(), RunError> {
         let Some(policy) = self.reload.as_ref().and_then(Reload::take) else { return Ok(()) };
         self.tick();
+        self.take_keys();
         self.node.set_policy(self.now, policy);
         self.drain()
     }

@@ -104,6 +104,15 @@ fn write(notice: Notice) {
             let name = name.map(tracing::field::display);
             tracing::warn!(%client, name, waiting, "client does not read: those who send to its groups wait for it");
         }
+        Notice::KeyAdopted { epoch, members: 0 } => {
+            tracing::info!(target: AUDIT, epoch, "others seal with this key: so does this node, from its start on");
+        }
+        Notice::KeyAdopted { epoch, members } => {
+            tracing::info!(target: AUDIT, epoch, members, "key adopted: all members of the view seal with it");
+        }
+        Notice::KeyNotAdopted { epoch, why } => {
+            tracing::warn!(target: AUDIT, epoch, "key not adopted: {why}");
+        }
         Notice::Spools { client, name } => {
             tracing::info!(%client, name = name.map(tracing::field::display), "client does not read: it is spooled for");
         }

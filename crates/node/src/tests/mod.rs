@@ -6,6 +6,7 @@ mod exchange;
 mod flow;
 mod garbage;
 mod heartbeats;
+mod keys;
 mod kept;
 mod limits;
 mod lists;
@@ -75,6 +76,8 @@ struct World {
     services: [Service; 2],
     /// What clients have on disk; `None`, and it is full.
     disk: Option<BTreeMap<ClientId, VecDeque<Bytes>>>,
+    /// What drivers were told to do about keys.
+    key_effects: Vec<(usize, Effect)>,
 }
 
 impl World {
@@ -95,7 +98,9 @@ impl World {
         nodes.iter_mut().for_each(mutate);
         let (network, programs, services) = (VecDeque::new(), Vec::new(), [Service::Fifo, Service::Agreed]);
         let disk = Some(BTreeMap::new());
-        let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size: usize::MAX, services, disk };
+        let (read_size, key_effects) = (usize::MAX, Vec::new());
+        let mut world =
+            Self { now: Instant::ZERO, nodes, network, programs, read_size, services, disk, key_effects };
         for node in 0..world.nodes.len() {
             world.nodes[node].start(world.now, &[]);
             world.drain(node);
@@ -210,6 +215,7 @@ impl World {
                     self.read(client);
                     self.program(client).closed = true;
                 }
+                Effect::PromiseKey { .. } | Effect::SealWith { .. } => self.key_effects.push((node, effect)),
                 Effect::Spool { .. } | Effect::Unspool { .. } | Effect::DropSpool { .. } => self.spool(node, effect),
                 other => panic!("{other:?}"),
             }

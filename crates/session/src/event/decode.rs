@@ -6,7 +6,7 @@ use super::{
     WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::{
-    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause, text,
+    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause, RotationStatus, text,
 };
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
@@ -55,15 +55,22 @@ impl DaemonEvent {
             LIFE => Self::Life(reader.member("sender")?),
             kind => match ProducerStatus::read(kind, &mut reader)? {
                 Some(status) => Self::Producer(status),
-                None => match DeclareStatus::read(kind, &mut reader)? {
-                    Some(status) => Self::Declared(status),
-                    None => Self::Reading(ReadingStatus::read(kind, &mut reader)?.ok_or(reader.bad("kind"))?),
-                },
+                None => read_seldom(kind, &mut reader)?,
             },
         };
         reader.end("end of event")?;
         Ok(event)
     }
+}
+
+fn read_seldom(kind: u8, reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {
+    if let Some(status) = DeclareStatus::read(kind, reader)? {
+        return Ok(DaemonEvent::Declared(status));
+    }
+    if let Some(status) = RotationStatus::read(kind, reader)? {
+        return Ok(DaemonEvent::Rotated(status));
+    }
+    Ok(DaemonEvent::Reading(ReadingStatus::read(kind, reader)?.ok_or(reader.bad("kind"))?))
 }
 
 /// What stands before the client's bytes of a message, or of the first one of a batch.

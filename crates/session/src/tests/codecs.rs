@@ -407,3 +407,24 @@ fn every_checkpoint_reads_back_and_no_mutation_panics() {
         });
     }
 }
+
+#[test]
+fn what_became_of_a_key_reads_back_and_no_mutation_panics() {
+    let frame = written(crate::keys::put_rotate);
+    let head = Head { kind: frame[HEAD_LEN - 1], len: HEAD_LEN };
+    assert_eq!(request::decode(head, &Bytes::new().into()), Ok(request::Request::Rotate));
+    assert!(request::decode(head, &Bytes::from_static(b"x").into()).is_err());
+    let causes = crate::RotationRefusalCause::ALL
+        .iter()
+        .map(|cause| Some(crate::RotationRefusal { cause: *cause, text: "n2 lacks it".into() }));
+    for refused in causes.chain([None]) {
+        let status = crate::RotationStatus { epoch: 2, refused };
+        let frame = written(|out| status.put(out));
+        assert_eq!(read(&frame), DaemonEvent::Rotated(status));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| {
+            drop(DaemonEvent::decode(frame[HEAD_LEN - 1], Bytes::copy_from_slice(bytes)));
+        });
+    }
+    let odd = [10, 0, 2, 0, 0];
+    assert!(DaemonEvent::decode(0xe9, Bytes::copy_from_slice(&odd)).is_err());
+}

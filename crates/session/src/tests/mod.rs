@@ -87,6 +87,7 @@ impl Pair {
                 | Ask::Open(_)
                 | Ask::Forget
                 | Ask::Declare(_)
+                | Ask::Rotate
                 | Ask::Goodbye => {}
             }
             self.asks.push(ask);

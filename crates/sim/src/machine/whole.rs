@@ -308,6 +308,8 @@ impl<E: Engine> Whole<E> {
                 self.node.handle_unspooled(self.now, client, block.unwrap_or_default());
             }
             Effect::DropSpool { client } => drop(self.spools.remove(&client)),
+            // Nothing is sealed here.
+            Effect::PromiseKey { .. } | Effect::SealWith { .. } => {}
             Effect::Close { client } => self.refuse(seat_of(client), "the node closed the connection".into()),
         }
     }
@@ -394,7 +396,7 @@ impl<E: Engine> Whole<E> {
             DaemonEvent::Read(message) => self.on_read(at, &message),
             DaemonEvent::Reading(status) => self.on_reading(at, &status),
             DaemonEvent::Producer(status) => self.on_producer(at, &status),
-            DaemonEvent::Life(_) | DaemonEvent::Declared(_) => {}
+            DaemonEvent::Life(_) | DaemonEvent::Declared(_) | DaemonEvent::Rotated(_) => {}
             DaemonEvent::View(view) => {
                 self.note_view(at, view.id);
                 self.view_election(at, view.kind, view.id.number);

@@ -88,7 +88,8 @@ impl SessionListener {
             | DaemonEvent::Reading(_)
             | DaemonEvent::Life(_)
             | DaemonEvent::Producer(_)
-            | DaemonEvent::Declared(_) => {}
+            | DaemonEvent::Declared(_)
+            | DaemonEvent::Rotated(_) => {}
             DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) | DaemonEvent::Heartbeat => {}
         }
     }
