@@ -66,10 +66,16 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 
 /// Asks until the key is adopted, or something else is in the way than a view that changes.
 fn rotate(client: &mut Client, deadline: u64) -> Outcome<u16> {
+    let mut proposed = 0;
     loop {
         client.rotate_key().map_err(|error| Failure::new(error.to_string()))?;
         let (epoch, refused) = wait_for_answer(client, deadline)?;
         let Some(RotationRefusal { cause, text }) = refused else { return Ok(epoch) };
+        // What was proposed may be adopted after the view has changed.
+        if cause == RotationRefusalCause::NothingNewer && (1..=epoch).contains(&proposed) {
+            return Ok(epoch);
+        }
+        proposed = proposed.max(epoch);
         let passes = matches!(cause, RotationRefusalCause::ViewChanged | RotationRefusalCause::Busy);
         if !passes || clock::now_ns() + AGAIN.as_nanos() as u64 > deadline {
             let what = if epoch > 0 { format!("the key of epoch {epoch} is not adopted: ") } else { String::new() };

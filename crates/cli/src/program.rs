@@ -1,6 +1,8 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
-use crate::{clients, companion, daemon, demo, explain, groups, key, keygen, receive, send, status, token, withdraw, words};
+use crate::{
+    clients, companion, daemon, demo, explain, groups, key, keygen, receive, send, status, token, withdraw, words,
+};
 use consort_testbed::helper;
 use std::ffi::OsString;
 use std::process::ExitCode;

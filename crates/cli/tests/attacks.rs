@@ -99,6 +99,24 @@ fn attack(chance: &mut Rng, captured: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn the_kernel_drops_what_comes_from_addresses_that_are_no_node_s() {
+    let cluster = Cluster::new();
+    let _daemons: Vec<_> = (1..=3).map(|node| cluster.daemon(node)).collect();
+    wait_until("all are in one view", || cluster.are_all_in_one_view());
+    let (views, foreign) = (cluster.views(), cluster.unopened("foreign"));
+    let away = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+    Socket::from(away.try_clone().unwrap()).set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
+    let filtered = |node| cluster.status(node)["datagrams_filtered"].as_u64().unwrap_or(0);
+    wait_until("they are dropped and counted", || {
+        for target in cluster.targets() {
+            (0..100).for_each(|_| drop(away.send_to(b"of nobody", target)));
+        }
+        (1..=3).all(|node| filtered(node) > 0)
+    });
+    assert_eq!((cluster.views(), cluster.unopened("foreign")), (views, foreign), "no daemon has seen one");
+}
+
+#[test]
 fn captured_datagrams_sent_again_in_any_form_disturb_nobody() {
     let cluster = Cluster::new();
     let mut daemons: Vec<_> = (1..=3).map(|node| cluster.daemon(node)).collect();

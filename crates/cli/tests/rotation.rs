@@ -10,15 +10,16 @@ use support::{Daemon, World, free_port, wait_until};
 /// Three nodes, each with a file of settings and a key file of its own.
 struct Cluster {
     world: World,
+    protocol: &'static str,
     nodes: String,
 }
 
 impl Cluster {
-    fn new() -> Self {
+    fn new(protocol: &'static str) -> Self {
         let (world, ports) = (World::new(), [free_port(), free_port(), free_port()]);
         let node = |(id, port): (usize, &u16)| format!("[[node]]\nid = {}\naddress = \"127.0.0.1:{port}\"\n", id + 1);
         let nodes: String = ports.iter().enumerate().map(node).collect();
-        let cluster = Self { world, nodes };
+        let cluster = Self { world, protocol, nodes };
         assert_eq!(cluster.world.run(&["keygen", &cluster.key(1)]).code, 0);
         cluster.copy_key(2);
         cluster.copy_key(3);
@@ -35,8 +36,10 @@ impl Cluster {
     }
 
     fn daemon(&self, node: u16) -> Daemon {
-        let (cluster, nodes, key) = (&self.world.cluster, &self.nodes, self.key(node));
-        let text = format!("cluster = \"{cluster}\"\nmulticast = \"off\"\n{nodes}[security]\nkey = \"{key}\"\n");
+        let Self { nodes, protocol, .. } = self;
+        let (cluster, key) = (&self.world.cluster, self.key(node));
+        let head = format!("cluster = \"{cluster}\"\nprotocol = \"{protocol}\"\nmulticast = \"off\"\n");
+        let text = format!("{head}{nodes}[security]\nkey = \"{key}\"\n");
         let file = self.world.write(&format!("node-{node}.toml"), &text);
         self.world.daemon_as(&["daemon", "--config", &file, "--node", &node.to_string()])
     }
@@ -62,6 +65,12 @@ impl Cluster {
         wait_until("they are in one view", || nodes.iter().all(|node| self.members(*node) == nodes.len()));
     }
 
+    /// How much was dropped for its key.
+    fn refused(&self) -> u64 {
+        let causes = ["forged", "key_epoch", "superseded", "not_adopted"].map(|cause| format!("unopened_{cause}"));
+        (1..=3).map(|node| causes.iter().map(|cause| self.count(node, cause)).sum::<u64>()).sum()
+    }
+
     /// Puts the next key into the first node's file, in place of an old one if there is one.
     fn next_key(&self) {
         let text = fs::read_to_string(self.key(1)).unwrap();
@@ -74,8 +83,7 @@ impl Cluster {
     /// Has a daemon read its key file again, and waits until it holds that epoch.
     fn reload(&self, daemon: &Daemon, node: u16, epoch: u16) {
         daemon.signal(Signal::HUP);
-        let holds = || self.text(node, "key_epochs").split_whitespace().any(|held| held == epoch.to_string());
-        wait_until("it holds the key", holds);
+        wait_until("it holds the key", || self.text(node, "key_epochs").contains(&format!("{epoch} next")));
     }
 
     fn rotate(&self, node: u16) -> support::Ran {
@@ -85,7 +93,7 @@ impl Cluster {
 
 #[test]
 fn keys_change_under_load_and_amid_a_kill_and_nothing_is_lost() {
-    let cluster = Cluster::new();
+    let cluster = Cluster::new("ring");
     let mut daemons: Vec<_> = (1..=3).map(|node| cluster.daemon(node)).collect();
     cluster.wait_for(&[1, 2, 3]);
     let receive = |node| cluster.world.start(&["receive", "--node", node, "--until", "end", "--timeout", "110s"], None);
@@ -99,42 +107,74 @@ fn keys_change_under_load_and_amid_a_kill_and_nothing_is_lost() {
         cluster.copy_key(2);
         cluster.copy_key(3);
         (1..=3).zip(&daemons).for_each(|(node, daemon)| cluster.reload(daemon, node, epoch));
-        let before = cluster.text(1, "view");
+        let before = (cluster.text(1, "view"), cluster.refused());
         let kills = epoch == 4;
-        let mut killed = false;
         std::thread::scope(|scope| {
-            let sent = scope.spawn(|| cluster.world.run_with(&["send", "--node", "2", "--timeout", "100s"], lines.as_bytes()));
+            let sent =
+                scope.spawn(|| cluster.world.run_with(&["send", "--node", "2", "--timeout", "100s"], lines.as_bytes()));
             if kills {
                 daemons[2].kill();
-                killed = true;
             }
             let ran = cluster.rotate(1 + epoch % 2);
             assert_eq!(ran.code, 0, "{}", ran.errors);
             assert!(ran.out.contains(&format!("the key of epoch {epoch}")), "{}", ran.out);
             assert_eq!(sent.join().unwrap().code, 0);
         });
-        if killed {
+        if kills {
             daemons[2] = cluster.daemon(3);
         }
         cluster.wait_for(&[1, 2, 3]);
         let all_use_it = || (1..=3).all(|node| cluster.count(node, "key_epoch") == u64::from(epoch));
         wait_until("all seal with it", all_use_it);
-        assert!(kills || cluster.text(1, "view") == before, "no view changes for a key");
+        let after = (cluster.text(1, "view"), cluster.refused());
+        assert!(kills || after == before, "no view changes for a key, and nothing is refused: {before:?}, {after:?}");
     }
     assert_eq!(cluster.world.run(&["send", "--node", "1", "end"]).code, 0);
     let [one, two] = receivers.each_mut().map(|receiver| receiver.wait().out);
     expected.push_str("end\n");
     assert!(one == expected && one == two, "all lines came, once, in their order");
-    for cause in ["forged", "key_epoch", "superseded"] {
-        let key = format!("unopened_{cause}");
-        assert_eq!((cluster.count(1, &key), cluster.count(2, &key)), (0, 0), "{key}");
+    for key in ["unopened_forged", "unopened_key_epoch"] {
+        assert_eq!((cluster.count(1, key), cluster.count(2, key)), (0, 0), "{key}");
     }
+}
+
+#[test]
+fn with_each_protocol_a_node_that_was_away_and_forgot_learns_which_key_is_in_use() {
+    //= K07 test
+    for protocol in ["toto", "plato", "paxos"] {
+        let cluster = Cluster::new(protocol);
+        let mut daemons: Vec<_> = (1..=3).map(|node| cluster.daemon(node)).collect();
+        cluster.wait_for(&[1, 2, 3]);
+        cluster.next_key();
+        cluster.copy_key(2);
+        cluster.copy_key(3);
+        (1..=3).zip(&daemons).for_each(|(node, daemon)| cluster.reload(daemon, node, 2));
+        let ran = cluster.rotate(3);
+        assert_eq!(ran.code, 0, "{protocol}: {}", ran.errors);
+        daemons[2].kill();
+        let kept = find(&cluster.world.path("state"), "node-3.key-epoch").expect("it is kept");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "2\n");
+        fs::remove_file(kept).unwrap();
+        cluster.wait_for(&[1, 2]);
+        daemons[2] = cluster.daemon(3);
+        daemons[2].says("others seal with this key");
+        cluster.wait_for(&[1, 2, 3]);
+        assert!((1..=3).all(|node| cluster.count(node, "key_epoch") == 2), "{protocol}");
+    }
+}
+
+/// The file of that name, somewhere below a directory.
+fn find(below: &std::path::Path, name: &str) -> Option<std::path::PathBuf> {
+    fs::read_dir(below).ok()?.flatten().find_map(|entry| match entry.path() {
+        path if path.is_dir() => find(&path, name),
+        path => (path.file_name()? == name).then_some(path),
+    })
 }
 
 #[test]
 fn a_node_that_lacks_the_key_stops_it_is_told_and_comes_back_once_it_has_it() {
     //= K09 test
-    let cluster = Cluster::new();
+    let cluster = Cluster::new("ring");
     let mut daemons: Vec<_> = (1..=3).map(|node| cluster.daemon(node)).collect();
     cluster.wait_for(&[1, 2, 3]);
     let refused = cluster.rotate(1);
@@ -172,7 +212,7 @@ fn a_node_that_lacks_the_key_stops_it_is_told_and_comes_back_once_it_has_it() {
 #[test]
 fn a_key_file_that_is_not_right_changes_nothing_and_the_log_says_why() {
     //= K08 test
-    let cluster = Cluster::new();
+    let cluster = Cluster::new("ring");
     let daemon = cluster.daemon(1);
     wait_until("it runs", || cluster.members(1) == 1);
     let good = fs::read_to_string(cluster.key(1)).unwrap();
@@ -180,7 +220,7 @@ fn a_key_file_that_is_not_right_changes_nothing_and_the_log_says_why() {
         fs::write(cluster.key(1), text).unwrap();
         daemon.signal(Signal::HUP);
         daemon.says(says);
-        assert_eq!(cluster.text(1, "key_epochs"), "1");
+        assert_eq!(cluster.text(1, "key_epochs"), "1 in use");
     };
     hangup("key 2 secret\n", "line 1 is not `key EPOCH HEX`");
     hangup(&good.replace("key 1", "key 2"), "the key in use, of epoch 1, is not in it");

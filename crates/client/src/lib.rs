@@ -87,7 +87,8 @@ pub use consort_session::{
     DeclareStatus, Disconnect, DisconnectReason, GroupSignal, GroupView, GroupViewId, HistoryPlace, Member, Message,
     NetworkView, Offer, OpenRefusal, OpenRefusalCause, OpeningWait, Place, PlaceError, Placement, PrivateName,
     PrivateNameError, ProducerId, ProducerStatus, Progress, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal,
-    RefusalCause, RotationRefusal, RotationRefusalCause, RotationStatus, SlowPolicy, SlowRequest, Target, Undo, ViewClosing, ViewPlace, ViewTrail, Welcome,
+    RefusalCause, RotationRefusal, RotationRefusalCause, RotationStatus, SlowPolicy, SlowRequest, Target, Undo,
+    ViewClosing, ViewPlace, ViewTrail, Welcome,
 };
 #[cfg(feature = "tls")]
 pub use consort_tls::{ClientTls, TlsError};

@@ -36,7 +36,9 @@ fn keys(settings: &Settings, has_keys: bool) -> Outcome<Option<KeyRing>> {
     match (&settings.key, has_keys) {
         (Some(path), true) => security::load(path).map(Some),
         (None, false) => Ok(None),
-        (Some(_), false) => Err(Failure::usage("`key` below [security] is new, and a daemon begins to seal at its start")),
+        (Some(_), false) => {
+            Err(Failure::usage("`key` below [security] is new, and a daemon begins to seal at its start"))
+        }
         (None, true) => Err(Failure::usage("`key` below [security] is gone, and a daemon ends to seal at its start")),
     }
 }

@@ -321,6 +321,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.scheduling = settings.scheduling;
     options.receive_buffer = settings.receive_buffer;
     options.shared_memory = settings.shared_memory;
+    options.filter_sources = settings.filter_sources;
     options.client_host_timeout = settings.client_host_timeout;
     options.probe_paths = settings.probe_paths;
     options.shared = settings.shared();

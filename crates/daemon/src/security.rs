@@ -235,7 +235,9 @@ mod tests {
         let epochs = |keys: &KeyRing| keys.epochs().map(KeyEpoch::get).collect::<Vec<_>>();
         let begin = || epochs(&begin_with(load(&path).unwrap(), Some(&adopted)));
         assert_eq!(begin(), [1, 2], "nothing was adopted");
-        for (text, expected) in [("2\n", vec![2]), ("1\n", vec![1, 2]), ("9", vec![1, 2]), ("x", vec![1, 2]), ("0", vec![1, 2])] {
+        for (text, expected) in
+            [("2\n", vec![2]), ("1\n", vec![1, 2]), ("9", vec![1, 2]), ("x", vec![1, 2]), ("0", vec![1, 2])]
+        {
             fs::write(&adopted, text).unwrap();
             assert_eq!(begin(), expected, "{text}");
         }

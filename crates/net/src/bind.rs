@@ -4,13 +4,13 @@ use crate::journal::Journal;
 use crate::links;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, Options};
-use crate::{probe, sys};
+use crate::{probe, sources, sys};
 use bytes::Bytes;
 use consort_types::NodeId;
-use socket2::{Domain, Protocol, SockFilter, Socket, Type};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsFd;
 
 /// The token's buffers, in bytes: a few tokens and control packets.
@@ -49,6 +49,8 @@ pub struct Sockets {
     pub(crate) carried: Vec<Bytes>,
     reach: FanoutChoice,
     room: usize,
+    /// The kernel drops what comes from addresses that are no node's.
+    pub(crate) filters_sources: bool,
 }
 
 impl Sockets {
@@ -64,7 +66,10 @@ impl Sockets {
         let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
         let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
         let links = if options.links { Some(links::listen(own.token)?) } else { None };
-        let (group, reach) = open_group(&options, &data)?;
+        let nodes = if options.filter_sources { sources::of(&options.peers) } else { None };
+        let (group, reach) = open_group(&options, &data, nodes.as_ref())?;
+        let [first, second] = [&token, &data].map(|socket| sources::filter(socket, nodes.as_ref(), None));
+        let filters_sources = first && second;
         let native = options.listeners.iter().map(|address| (address, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
         let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
@@ -90,6 +95,7 @@ impl Sockets {
             carried: Vec::new(),
             reach,
             room: room.unwrap_or(0),
+            filters_sources,
             options,
         };
         sockets.report();
@@ -198,7 +204,11 @@ fn buffers(socket: &Socket, receive: usize, send: usize) -> Result<(), BindError
 }
 
 /// The group's socket if there is to be one, and how data to all leaves.
-fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, FanoutChoice), BindError> {
+fn open_group(
+    options: &Options,
+    data: &Socket,
+    nodes: Option<&BTreeSet<Ipv4Addr>>,
+) -> Result<(Option<Socket>, FanoutChoice), BindError> {
     if options.fanout == Fanout::Unicast {
         return Ok((None, FanoutChoice { multicast: false, why: "configured so".to_owned() }));
     }
@@ -212,7 +222,8 @@ fn open_group(options: &Options, data: &Socket) -> Result<(Option<Socket>, Fanou
     match join(options, data) {
         Ok(group) => {
             let tried = probe::multicast_works(data, options.multicast, &group);
-            drop_own(&group, data);
+            let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
+            sources::filter(&group, nodes, own.filter(|own| !own.ip().is_unspecified()));
             let reach = judge(options.fanout, tried)?;
             Ok((Some(group), reach))
         }
@@ -248,34 +259,6 @@ fn join(options: &Options, data: &Socket) -> Result<Socket, BindError> {
 
 fn interface(options: &Options, source: io::Error) -> BindError {
     BindError::Interface { interface: options.interface, usable: sys::interfaces(), source }
-}
-
-/// Lets the kernel drop what we sent ourselves before it is copied to us. Without the filter the node does it.
-fn drop_own(group: &Socket, data: &Socket) {
-    let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
-    if let Some(own) = own.filter(|own| !own.ip().is_unspecified())
-        && let Err(error) = group.attach_filter(&from_elsewhere(own))
-    {
-        tracing::debug!(%error, "own multicast is dropped by the node, not by the kernel");
-    }
-}
-
-/// A socket filter: datagrams whose sender is not `own`.
-fn from_elsewhere(own: SocketAddrV4) -> [SockFilter; 6] {
-    const LOAD_WORD: u16 = 0x20;
-    const LOAD_HALF: u16 = 0x28;
-    const JUMP_IF_EQUAL: u16 = 0x15;
-    const RETURN: u16 = 0x06;
-    const IP_SOURCE: u32 = 0xfff0_0000 + 12; // from the IP header (SKF_NET_OFF)
-    const UDP_SOURCE_PORT: u32 = 0; // a UDP socket's filter sees the UDP header first
-    [
-        SockFilter::new(LOAD_WORD, 0, 0, IP_SOURCE),
-        SockFilter::new(JUMP_IF_EQUAL, 0, 2, u32::from(*own.ip())),
-        SockFilter::new(LOAD_HALF, 0, 0, UDP_SOURCE_PORT),
-        SockFilter::new(JUMP_IF_EQUAL, 1, 0, u32::from(own.port())),
-        SockFilter::new(RETURN, 0, 0, u32::MAX),
-        SockFilter::new(RETURN, 0, 0, 0),
-    ]
 }
 
 /// How many bytes of datagrams of that length the socket's receive buffer holds, if they come one by one. Coalesced ones

@@ -73,6 +73,7 @@ impl DriverCounters {
     pub(crate) fn observe_paths(&self, see: &mut dyn FnMut(&str, u64)) {
         see("probes_sent", self.probes_sent);
         see("probes_received", self.probes_received);
+        see("datagrams_filtered", self.datagrams_filtered);
         see("datagrams_cut", self.datagrams_cut);
         see("pieces_received", self.pieces_received);
         see("datagrams_joined", self.datagrams_joined);
@@ -87,6 +88,8 @@ counters! {
     gso_batches,
     /// Datagrams the kernel dropped because the receive buffer was full: at least so many.
     receive_overflow,
+    /// Datagrams that the kernel dropped because their address is no node's: at least so many.
+    datagrams_filtered,
     /// Datagrams dropped because they were longer than a UDP datagram can be.
     receive_too_long,
     /// Receive calls that failed.

@@ -8,6 +8,7 @@ mod sealing;
 mod spooling;
 
 use self::log::PeriodicLog;
+use self::sealing::KeyKeeping;
 use crate::bind::Sockets;
 use crate::clients::{ClientConnections, ReadOutcome, Wrote};
 use crate::clock::Clock;
@@ -23,9 +24,9 @@ use crate::path_mtu::PathMtus;
 use crate::reload::Reload;
 use crate::seals::Seals;
 use crate::settings::SharedSettings;
+use crate::sources::KernelDrops;
 use crate::spool::Spool;
 use crate::stop::Stop;
-use self::sealing::KeyKeeping;
 use crate::users::Users;
 use crate::wake::Wake;
 use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node, OUTPUT_PIECES, Reading};
@@ -134,6 +135,7 @@ struct Driver<E: Engine> {
     /// The last turn took few packets.
     light: bool,
     log: PeriodicLog,
+    drops: KernelDrops,
     /// What `status` tells of its scheduling class.
     scheduling: &'static str,
     counters: DriverCounters,
@@ -158,7 +160,8 @@ impl<E: Engine> Driver<E> {
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
         let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, listeners, links, mut journal, carried, .. } = sockets;
+        let Sockets { options, token, data, group, listeners, links, mut journal, carried, filters_sources, .. } =
+            sockets;
         let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
         let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
         let identity = *node.identity();
@@ -231,6 +234,7 @@ impl<E: Engine> Driver<E> {
             restart: None,
             light: false,
             log: PeriodicLog::default(),
+            drops: KernelDrops::new(filters_sources),
             scheduling: "normal",
             counters: DriverCounters::default(),
         };
@@ -591,10 +595,12 @@ impl<E: Engine> Driver<E> {
     }
 
     /// Brings those counters up to date that follow from others. On the group's socket the kernel counts what our filter
-    /// takes away, which is one buffer for each that we sent there; what is above that was lost.
+    /// takes away, which is one buffer for each that we sent there; what is above that was lost, or came from elsewhere.
     fn settle_counters(&mut self) {
         let (alone, group) = self.inbox.overflow();
-        let lost = alone + group.saturating_sub(self.outbox.group_buffers());
+        let dropped = alone + group.saturating_sub(self.outbox.group_buffers());
+        let lost = self.drops.lost(self.now, dropped);
+        self.counters.datagrams_filtered = self.counters.datagrams_filtered.max(self.drops.filtered());
         self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
         self.counters.note_aside(self.inbox.driver_packets());
     }

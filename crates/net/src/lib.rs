@@ -52,6 +52,7 @@ pub mod raw;
 mod reload;
 mod seals;
 mod settings;
+mod sources;
 mod spool;
 mod stop;
 mod sys;

@@ -248,7 +248,9 @@ impl ClientStream {
     /// The user of the process at the other end, as the kernel tells it; `None` where it tells none.
     pub(crate) fn user(&self) -> Option<u32> {
         match self {
-            Self::Unix(stream) | Self::Shared(stream, _) => sys::peer_process(stream.as_fd()).ok().map(|peer| peer.user),
+            Self::Unix(stream) | Self::Shared(stream, _) => {
+                sys::peer_process(stream.as_fd()).ok().map(|peer| peer.user)
+            }
             Self::Tcp(_) | Self::Tls(..) => None,
         }
     }

@@ -152,6 +152,9 @@ pub struct Options {
     pub client_host_timeout: Duration,
     /// What holds for clients, where that may change while the loop runs; the node is given what holds at first.
     pub reload: Option<Reload>,
+    /// Whether the kernel drops datagrams from addresses that are no node's. Not where an address of a node is translated on
+    /// the way.
+    pub filter_sources: bool,
     /// The largest datagram that any node sends.
     pub datagram: DatagramSize,
     /// With what datagrams to and from other nodes are sealed; `None` for not at all.
@@ -192,6 +195,7 @@ impl Options {
             shared_memory: SHARED_MEMORY,
             client_host_timeout: CLIENT_HOST_TIMEOUT,
             reload: None,
+            filter_sources: true,
             datagram: DatagramSize::DEFAULT,
             security: None,
             probe_paths: true,

@@ -7,6 +7,7 @@ use consort_types::{Instant, MemberId, NodeId};
 use consort_wire::envelope::{self, EnvelopeView};
 use consort_wire::{Bump, Bytes, BytesMut, Identity, Lane, Proof};
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
@@ -113,7 +114,8 @@ impl Seals {
             self.note_sealed(&datagram);
             return Some(datagram.freeze());
         };
-        match sealed.opener.borrow_mut().open(&mut datagram) {
+        let opened = sealed.opener.borrow_mut().open(&mut datagram);
+        match opened {
             Ok(Opened::Datagram { len, .. }) => {
                 datagram.truncate(len);
                 return Some(datagram.freeze());
@@ -279,12 +281,18 @@ impl Seals {
         self.sealed.as_ref().map_or(0, |sealed| sealed.sealer.borrow().epoch().get())
     }
 
-    /// All epochs that are opened, for `status`.
+    /// All epochs of which there are keys, for `status`.
     pub(crate) fn epochs(&self) -> String {
         let Some(sealed) = &self.sealed else { return String::new() };
-        let mut epochs: Vec<_> = sealed.opener.borrow().ring().epochs().collect();
+        let opener = sealed.opener.borrow();
+        let (in_use, mut epochs) = (opener.ring().sealing(), opener.ring().epochs().collect::<Vec<_>>());
         epochs.sort_unstable();
-        epochs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+        let words = epochs.iter().map(|epoch| match epoch.cmp(&in_use) {
+            Ordering::Less => format!("{epoch} old"),
+            Ordering::Equal => format!("{epoch} in use"),
+            Ordering::Greater => format!("{epoch} next"),
+        });
+        words.collect::<Vec<_>>().join(", ")
     }
 
     /// Who has proven that it speaks now.

@@ -75,7 +75,10 @@ impl<E: Engine> Node<E> {
         }
         match self.keys.rotation.ask() {
             Ok(key) => self.keys.waiting.push((client, key)),
-            Err(why) => self.tell_rotated(client, 0, Some((cause(why), why.to_string()))),
+            Err(why) => {
+                let epoch = if let NotAdopted::NothingNewer(in_use) = why { in_use } else { 0 };
+                self.tell_rotated(client, epoch, Some((cause(why), why.to_string())));
+            }
         }
     }
 

@@ -195,8 +195,11 @@ impl Rotation {
         //= K06
         let newer = |key: &&KeyName| key.epoch == epoch && self.in_use.is_some_and(|used| used.epoch < epoch);
         let Some(key) = self.held.iter().find(newer).copied() else { return };
-        if !has_view {
+        // An order that a majority decides takes nothing from a minority.
+        let waits_in_vain = self.asked == Some(key) && self.members.len() * 2 <= self.nodes;
+        if !has_view || self.members == [self.me] || waits_in_vain {
             //= K07
+            self.saying.clear();
             self.adopt(key, Vec::new());
         } else if !self.members.is_empty() && self.proposal.is_none() {
             self.propose(key);
@@ -259,6 +262,7 @@ impl Rotation {
     }
 
     fn stand(&self, key: KeyName) -> KeyAnswer {
+        //= K01
         let of_epoch = self.held.iter().find(|held| held.epoch == key.epoch);
         match of_epoch {
             _ if self.in_use.is_some_and(|used| used.epoch > key.epoch) => KeyAnswer::Superseded,

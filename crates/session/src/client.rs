@@ -2,12 +2,12 @@
 //!
 //! [`RequestWriter`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
 //! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
-use crate::{DeclareRequest, keys};
 use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::numbering;
 use crate::reading::{self, Place};
 use crate::request::{self, Hello};
+use crate::{DeclareRequest, keys};
 use bytes::{Buf, Bytes, BytesMut};
 use consort_group::{Addressee, OpenRequest, Targets, ViewTrail};
 use consort_types::{GroupName, Incarnation, NodeId, Service};

@@ -3,7 +3,7 @@
 //! | kind | frame | body |
 //! |---|---|---|
 //! | 20 | rotate | |
-//! | e9 | rotated | cause (1), 0 where the key is adopted, epoch (2), 0 where none was proposed, text |
+//! | e9 | rotated | cause (1), 0 where the key is adopted, epoch (2), 0 where none was proposed, the one in use with cause 3, text |
 use crate::reason::RotationRefusalCause;
 use crate::{frame, text};
 use bytes::{BufMut, BytesMut};
@@ -15,7 +15,7 @@ const ROTATED: u8 = 0xe9;
 /// What became of the wish that all daemons seal with the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationStatus {
-    /// The epoch of that key; 0 where none was proposed.
+    /// The epoch of that key; 0 where none was proposed, or, where there is none newer, the epoch in use.
     pub epoch: u16,
     /// Why it was not adopted; none where it was.
     pub refused: Option<RotationRefusal>,

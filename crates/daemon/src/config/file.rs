@@ -239,6 +239,7 @@ fn security(section: &mut Section<'_, '_>, settings: &mut Settings) {
         "" => Err("is empty; name the file that `consort keygen` wrote".into()),
         text => Ok(text.into()),
     });
+    set(&mut settings.filter_sources, section.switch("filter_sources"));
     settings.certificate = section.text("certificate", pem_file).flatten();
     settings.certificate_key = section.text("certificate_key", pem_file).flatten();
     settings.client_authority = section.text("client_authority", pem_file).flatten();
@@ -608,6 +609,12 @@ interface = "198.51.100.12"
         assert_eq!(
             with("[security]\nkeys = \"k\""),
             "consort.toml:10: security.keys: there is no such key; did you mean key?"
+        );
+        let filters = |line: &str| parse("x", &format!("{GOOD}[security]\n{line}\n")).unwrap().filter_sources;
+        assert_eq!((filters(""), filters("filter_sources = false")), (true, false));
+        assert_eq!(
+            with("[security]\nfilter_sources = \"off\""),
+            "consort.toml:10: security.filter_sources: \"off\" is not a switch; write filter_sources = true, or false"
         );
     }
 

@@ -95,6 +95,8 @@ pub struct Settings {
     pub receive_buffer: usize,
     /// How many bytes of memory may be shared with clients.
     pub shared_memory: usize,
+    /// Whether the kernel drops datagrams from addresses that are no node's.
+    pub filter_sources: bool,
     /// For how long the machine of a client at a TCP port may answer nothing.
     pub client_host_timeout: Duration,
     /// How many bytes are retained of what clients read, and for how long, where the protocol retains nothing itself.
@@ -206,6 +208,7 @@ impl Settings {
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
             shared_memory: consort_net::SHARED_MEMORY,
+            filter_sources: true,
             client_host_timeout: consort_net::CLIENT_HOST_TIMEOUT,
             sessions_retain: (16 << 20, Duration::from_secs(60)),
             probe_paths: true,

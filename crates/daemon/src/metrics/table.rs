@@ -252,9 +252,20 @@ pub const METRICS: &[Metric] = &[
     ("unexpected", Counter, "Packets without a meaning in this state. Normal: a few whenever daemons come or go."),
     ("implausible", Counter, "Packets that cannot be true. Normal: 0."),
     ("assertion_failures", Counter, "Rules of Consort found broken. Normal: 0; anything else is a fault of Consort."),
+    // Keys.
+    ("key_epoch", Gauge, "Epoch of the key in use. Normal: the same at all nodes."),
+    ("key_rotations", Counter, "Keys adopted. Normal: grows when a key is changed, or a node starts behind."),
+    ("key_rotations_refused", Counter, "Keys proposed and not adopted. Normal: 0; else the log says who lacks one."),
+    ("key_lacking_members", Gauge, "Members that could not adopt a key that was proposed. Normal: 0."),
     // The ways between nodes.
     ("probes_sent", Counter, "Probes of the ways to other nodes. Normal: 2 a second."),
     ("probes_received", Counter, "Probes of other nodes. Normal: 2 a second from each."),
+    (
+        "datagrams_filtered",
+        Counter,
+        "Datagrams from addresses that are no node's, dropped by the kernel. Normal: 0; else somebody else sends, or \
+         a node's address is translated on its way.",
+    ),
     (
         "datagrams_cut",
         Counter,

@@ -105,7 +105,7 @@ fn write(notice: Notice) {
             tracing::warn!(%client, name, waiting, "client does not read: those who send to its groups wait for it");
         }
         Notice::KeyAdopted { epoch, members: 0 } => {
-            tracing::info!(target: AUDIT, epoch, "others seal with this key: so does this node, from its start on");
+            tracing::info!(target: AUDIT, epoch, "others seal with this key: so does this node");
         }
         Notice::KeyAdopted { epoch, members } => {
             tracing::info!(target: AUDIT, epoch, members, "key adopted: all members of the view seal with it");

@@ -64,7 +64,9 @@ impl<E: Engine> Driver<E> {
         facts.push(("security".to_owned(), self.seals.words()));
         let (epochs, apart) = (self.seals.epochs(), self.seals.apart(self.now));
         let keys = [("key_epochs", epochs), ("keys_apart", apart)];
-        facts.extend(keys.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.to_owned(), value)));
+        facts.extend(
+            keys.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.to_owned(), value)),
+        );
         self.seals.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);

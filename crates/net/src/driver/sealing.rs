@@ -109,8 +109,8 @@ impl<E: Engine> Driver<E> {
         }
         self.seals.hold(&keys);
         self.node.hold_keys(self.seals.key_names());
-        let (epoch, opens) = (self.seals.epoch(), self.seals.epochs());
-        tracing::info!(target: AUDIT, epoch, opens, "told by SIGHUP: key file read again");
+        let (epoch, keys_held) = (self.seals.epoch(), self.seals.epochs());
+        tracing::info!(target: AUDIT, epoch, keys = keys_held, "told by SIGHUP: key file read again");
         self.reload.iter().for_each(|reload| reload.note_held(&keys));
         self.reload.iter().zip(KeyEpoch::new(epoch)).for_each(|(reload, epoch)| reload.note_adopted(epoch));
         self.note_facts();

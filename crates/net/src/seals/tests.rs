@@ -192,3 +192,27 @@ fn when_counters_are_used_up_nothing_leaves_and_the_daemon_is_told_to_stop() {
     assert!(error.contains("start the daemon again, which draws a new salt"), "{error}");
     assert!(two.open(arrive(&last)).is_some());
 }
+
+#[test]
+fn a_key_is_adopted_by_one_after_the_other_and_status_tells_how_it_stands() {
+    //= K05 test
+    let epoch = |number| KeyEpoch::new(number).unwrap();
+    let keys = KeyRing::new(epoch(1), &[7; 32]).with_other(epoch(2), &[8; 32]);
+    let (one, two) = pair();
+    [&one, &two].iter().for_each(|seals| seals.hold(&keys));
+    assert_eq!((one.epochs(), one.key_names().len()), ("1 in use, 2 next".to_owned(), 2));
+    [&one, &two].iter().for_each(|seals| seals.promise(Some(2)));
+    let members = [identity(1).me, identity(2).me];
+    assert_eq!(one.adopt(Instant::ZERO, 2, &members), Some(epoch(2)));
+    assert_eq!(one.adopt(Instant::ZERO, 3, &members), None, "there is no key of it");
+    let (new, old) = (datagram(1, Lane::Data, b"new", b""), datagram(2, Lane::Data, b"old", b""));
+    let (new, old) = (one.seal(None, new).unwrap(), two.seal(None, old).unwrap());
+    assert!(two.open(arrive(&new)).is_some() && one.open(arrive(&old)).is_some());
+    assert_eq!((one.epochs(), one.epoch(), two.epoch()), ("1 old, 2 in use".to_owned(), 2, 1));
+    let later = Instant(61_000_000_000);
+    assert_eq!((one.expire(later), one.epochs()), (Some(epoch(1)), "2 in use".to_owned()));
+    let old = two.seal(None, datagram(2, Lane::Data, b"old", b"")).unwrap();
+    assert_eq!((one.open(arrive(&old)), dropped(&one, "key_epoch")), (None, 1));
+    assert_eq!(one.apart(Instant::ZERO), "n2 uses epoch 1: it lacks the key of epoch 2, or is about to adopt it");
+    assert_eq!(one.apart(later), "", "it was not heard lately");
+}

@@ -7,6 +7,7 @@ mod options;
 mod receive;
 mod scheduling;
 mod send;
+mod snmp;
 mod timer;
 
 pub use interfaces::Interface;
@@ -17,6 +18,7 @@ pub(crate) use options::{
 pub(crate) use receive::{ReceivedBuffer, Receiving};
 pub(crate) use scheduling::run_in_real_time;
 pub(crate) use send::{SegmentedBatch, Sending};
+pub(crate) use snmp::udp_overflows;
 pub(crate) use timer::TimerFd;
 
 use bytes::BytesMut;

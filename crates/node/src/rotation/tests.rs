@@ -34,8 +34,7 @@ impl Order {
         let members: Vec<_> = self.all.iter().map(|one| one.me).collect();
         let id = ViewId { number: 1, representative: members[0] };
         let (primary, cause) = (Primary::NoPolicy, ViewCause::Started);
-        let view =
-            View { id, kind, moved_together: members.clone(), members, primary, cause, evidence: Vec::new() };
+        let view = View { id, kind, moved_together: members.clone(), members, primary, cause, evidence: Vec::new() };
         self.all.iter_mut().for_each(|one| one.install(&view));
         self.note();
     }
@@ -117,6 +116,7 @@ fn one_that_lacks_the_key_ends_it_and_is_named_by_all() {
 }
 
 #[test]
+//= K01 test
 fn another_key_of_the_same_epoch_and_a_newer_one_in_use_end_it_too() {
     let mut order = Order::new(&[&[1, 2], &[1], &[3]]);
     order.all[1].hold(vec![key(1), KeyName { epoch: 2, fingerprint: 9 }]);
@@ -180,8 +180,7 @@ fn who_hears_of_a_newer_key_follows_with_its_view_and_alone_at_once() {
     order.all[0].follow(3, true);
     assert!(!order.place(), "it lacks that one");
     order.all[0].follow(2, true);
-    order.settle();
-    assert_eq!(order.in_use(), [2], "also without a majority");
+    assert_eq!((order.in_use(), order.place()), (vec![2], false), "alone in its view it asks nobody");
     let mut alone = Rotation::new(member(1));
     alone.hold(vec![key(1), key(2)]);
     alone.follow(2, false);
@@ -190,6 +189,18 @@ fn who_hears_of_a_newer_key_follows_with_its_view_and_alone_at_once() {
     order.all[1].follow(2, true);
     order.settle();
     assert_eq!(order.in_use(), [2, 2], "one that uses it already says that it holds it");
+}
+
+#[test]
+fn a_minority_whose_order_takes_nothing_follows_each_by_itself() {
+    //= K06 test
+    let mut order = Order::new(&[&[1, 2], &[1, 2]]);
+    order.all.iter_mut().for_each(|one| one.configure(5));
+    order.all[0].follow(2, true);
+    assert_eq!(order.in_use(), [1, 1], "it has proposed it");
+    order.all[0].follow(2, true);
+    assert_eq!(order.in_use(), [2, 1], "in vain");
+    assert_eq!(order.all[0].next_message(), None);
 }
 
 #[test]

@@ -45,8 +45,9 @@ fn all_nodes_are_told_to_take_it_and_then_to_seal_with_it() {
         let mut notices = std::iter::from_fn(|| world.nodes[node].poll_notice()).map(|(notice, _)| notice);
         assert!(notices.any(|notice| notice == Notice::KeyAdopted { epoch: 2, members: 3 }));
     }
-    let refused = rotate(&mut world, owner).refused.unwrap();
-    assert_eq!(refused.cause, RotationRefusalCause::NothingNewer);
+    let again = rotate(&mut world, owner);
+    let refused = again.refused.unwrap();
+    assert_eq!((refused.cause, again.epoch), (RotationRefusalCause::NothingNewer, 2));
     assert!(refused.text.contains("key epoch 2 is in use") && refused.text.contains("consort key next"), "{refused}");
 }
 

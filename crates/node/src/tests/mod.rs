@@ -6,8 +6,8 @@ mod exchange;
 mod flow;
 mod garbage;
 mod heartbeats;
-mod keys;
 mod kept;
+mod keys;
 mod limits;
 mod lists;
 mod offers;
@@ -99,8 +99,7 @@ impl World {
         let (network, programs, services) = (VecDeque::new(), Vec::new(), [Service::Fifo, Service::Agreed]);
         let disk = Some(BTreeMap::new());
         let (read_size, key_effects) = (usize::MAX, Vec::new());
-        let mut world =
-            Self { now: Instant::ZERO, nodes, network, programs, read_size, services, disk, key_effects };
+        let mut world = Self { now: Instant::ZERO, nodes, network, programs, read_size, services, disk, key_effects };
         for node in 0..world.nodes.len() {
             world.nodes[node].start(world.now, &[]);
             world.drain(node);

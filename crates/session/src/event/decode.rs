@@ -6,7 +6,8 @@ use super::{
     WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::{
-    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause, RotationStatus, text,
+    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause,
+    RotationStatus, text,
 };
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, Targets, ordered, targets};
