@@ -27,7 +27,7 @@ pub fn load(path: &Path) -> Outcome<KeyRing> {
 /// file's first, whichever is newer. Older ones are left out.
 pub fn begin_with(keys: KeyRing, adopted: Option<&Path>) -> KeyRing {
     //= K07
-    let adopted = adopted.and_then(|path| read_adopted(path)).filter(|epoch| *epoch > keys.sealing());
+    let adopted = adopted.and_then(read_adopted).filter(|epoch| *epoch > keys.sealing());
     let keys = adopted.and_then(|epoch| keys.sealing_with(epoch)).unwrap_or(keys);
     let in_use = keys.sealing();
     keys.without(|epoch| epoch < in_use)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::options::Peer;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 fn any() -> SocketAddr {
