@@ -5,6 +5,7 @@ mod support;
 
 use consort::{Address, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use support::{Daemon, World, free_port};
@@ -114,6 +115,31 @@ fn who_has_no_certificate_or_a_wrong_one_is_refused_on_both_sides() {
     let plain = refused(&ConnectOptions::default().connect_within(Duration::from_secs(2)));
     assert!(!matches!(plain, Error::NotWelcome(_)), "{plain:?}");
     Client::connect(&address, &tls(&daemons, Some(&certificate(&clients, "eu.billing")))).unwrap();
+}
+
+#[test]
+fn certificates_are_read_again_at_a_hangup_and_sessions_go_on() {
+    let world = World::new();
+    let (daemons, next, clients) = (authority("daemons"), authority("next"), authority("clients"));
+    let (daemon, address) = start(&world, &daemons, &clients, "");
+    let own = certificate(&clients, "eu.billing");
+    let mut before = Client::connect(&address, &tls(&daemons, Some(&own))).unwrap();
+    // One that is not right changes nothing.
+    let chain = world.write("daemon.pem", "no certificate");
+    daemon.signal(Signal::HUP);
+    assert!(daemon.says("certificates and keys stay as they were").contains(&chain));
+    Client::connect(&address, &tls(&daemons, Some(&own))).unwrap();
+    let (chain, key) = certificate(&next, "127.0.0.1");
+    world.write("daemon.pem", &chain);
+    world.write("daemon.key", &key);
+    daemon.signal(Signal::HUP);
+    daemon.says("told by SIGHUP: certificates read again");
+    let unbelieved = Client::connect(&address, &tls(&daemons, Some(&own))).unwrap_err();
+    assert!(matches!(unbelieved, Error::Connect { .. }), "{unbelieved:?}");
+    Client::connect(&address, &tls(&next, Some(&own))).unwrap();
+    let group = GroupName::new("orders").unwrap();
+    before.join(&group).unwrap();
+    assert!(matches!(before.receive(PATIENCE).unwrap(), Some(Event::GroupView(_))), "it was not disturbed");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! What clients may do, and the cluster's keys, read again at SIGHUP.
+//! What clients may do, what they are shown, and the cluster's keys, read again at SIGHUP.
 use crate::config::{Settings, rights};
 use crate::failure::{Failure, Outcome};
-use crate::{security, tokens};
+use crate::{security, tls, tokens};
 use consort_net::{ClientPolicy, Reload};
 use consort_rights::Rules;
 use consort_seal::KeyRing;
@@ -43,8 +43,8 @@ fn keys(settings: &Settings, has_keys: bool) -> Outcome<Option<KeyRing>> {
     }
 }
 
-/// Has each SIGHUP read again what clients may do, and the cluster's keys. What is wrong is logged, and what held before
-/// holds on.
+/// Has each SIGHUP read again what clients may do, the certificates and the cluster's keys. What is wrong is logged, and
+/// what held before holds on.
 ///
 /// # Errors
 /// Those of beginning a thread.
@@ -56,8 +56,12 @@ pub fn on_hangup(
     std::thread::Builder::new().name("reload".into()).spawn(move || {
         for _ in hangups.forever() {
             let has_keys = reload.keys().is_some();
-            match settings().and_then(|settings| Ok((policy(&settings)?, keys(&settings, has_keys)?))) {
-                Ok((policy, keys)) => {
+            let read = |settings| Ok((policy(&settings)?, keys(&settings, has_keys)?, tls::listen(&settings)?));
+            match settings().and_then(read) {
+                Ok((policy, keys, listen)) => {
+                    if listen.is_some_and(|listen| reload.set_tls(&listen.tls)) {
+                        tracing::info!(target: "consort::audit", "told by SIGHUP: certificates read again");
+                    }
                     let (rules, tokens) = (policy.rules.len(), policy.tokens.len());
                     tracing::info!(target: "consort::audit", rules, tokens, "told by SIGHUP: rules and tokens read again");
                     keys.into_iter().for_each(|keys| reload.offer_keys(keys));
@@ -65,7 +69,7 @@ pub fn on_hangup(
                 }
                 Err(failure) => {
                     let problem = failure.message;
-                    tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules, tokens and keys stay as they were");
+                    tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules, tokens, certificates and keys stay as they were");
                 }
             }
         }

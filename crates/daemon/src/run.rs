@@ -111,6 +111,7 @@ fn begin(settings: &Settings, card: &Card, reload: &Reload) -> Outcome<(Sockets,
         security::salt().map(|salt| Security { keys, salt })
     };
     options.security = reload.keys().map(seal).transpose()?;
+    reload.note_tls(options.tls.as_ref().map(|listen| listen.tls.clone()));
     options.reload = Some(reload.clone());
     let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
     let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;

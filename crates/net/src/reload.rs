@@ -1,7 +1,8 @@
-//! What of a running loop's settings can change: what clients may do, and the cluster's keys.
+//! What of a running loop's settings can change: what clients may do, what they are shown, and the cluster's keys.
 use crate::stop::Stop;
 use consort_node::ClientPolicy;
 use consort_seal::{KeyEpoch, KeyRing};
+use consort_tls::ServerTls;
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +21,8 @@ struct Reloaded {
     held: Option<KeyRing>,
     /// Those that are to be held instead.
     offered: Option<KeyRing>,
+    /// What is shown to clients that speak TLS, if any may.
+    tls: Option<ServerTls>,
 }
 
 impl Reload {
@@ -58,6 +61,16 @@ impl Reload {
     /// The keys that are held, if there are any, the one in use to seal with.
     pub fn keys(&self) -> Option<KeyRing> {
         self.lock().held.clone()
+    }
+
+    /// What is shown to clients that speak TLS from the start on.
+    pub fn note_tls(&self, tls: Option<ServerTls>) {
+        self.lock().tls = tls;
+    }
+
+    /// This is shown to clients that connect by TLS from here on. False where no client may.
+    pub fn set_tls(&self, tls: &ServerTls) -> bool {
+        self.lock().tls.as_ref().map(|shown| shown.replace(tls)).is_some()
     }
 
     /// What holds now.

@@ -7,7 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why certificates or keys are of no use. The texts tell nothing of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -23,10 +23,10 @@ pub enum TlsError {
     Unfit(String),
 }
 
-/// What a daemon shows, and whom it believes.
+/// What a daemon shows, and whom it believes. Clones stand for the same: what takes its place in one holds for all.
 #[derive(Clone)]
 pub struct ServerTls {
-    pub(crate) config: Arc<ServerConfig>,
+    now: Arc<Mutex<Arc<ServerConfig>>>,
 }
 
 /// Whom a client believes, and what it shows.
@@ -55,7 +55,18 @@ impl ServerTls {
         let mut config = builder.with_single_cert(certificates(chain)?, private_key(key)?).map_err(unfit)?;
         // A session is resumed by a new handshake: nothing of it is kept, and none is answered before it is proven.
         config.send_tls13_tickets = 0;
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { now: Arc::new(Mutex::new(Arc::new(config))) })
+    }
+
+    /// Connections that begin from here on are shown what the other shows, and believed by what it believes.
+    pub fn replace(&self, other: &Self) {
+        let new = other.config();
+        *self.now.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    /// What holds for a connection that begins now.
+    pub(crate) fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -10,7 +10,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -226,7 +225,7 @@ impl Hall {
         let (own, other) = StdUnixStream::pair()?;
         own.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
-        let tls = ServerConnection::new(Arc::clone(&self.tls.config)).map_err(io::Error::other)?;
+        let tls = ServerConnection::new(self.tls.config()).map_err(io::Error::other)?;
         let mut pump = Pump::new(tls.into(), stream, UnixStream::from_std(own));
         pump.register(self.poll.registry(), Token(self.next))?;
         Ok(Guest { pump, peer, waits: Some((other, Instant::now() + HANDSHAKE)) })
