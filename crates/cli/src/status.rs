@@ -138,7 +138,8 @@ fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    for line in table(answers).iter().chain(&hearing(answers)).chain(&plain_talk(answers)) {
+    let remarks = [hearing(answers), plain_talk(answers), lacking_keys(answers)].concat();
+    for line in table(answers).iter().chain(&remarks) {
         writeln!(out, "{line}")?;
     }
     for answer in answers.iter().filter(|_| options.all) {
@@ -191,6 +192,15 @@ fn plain_talk(answers: &[DaemonStatus]) -> Vec<String> {
         Some(format!("{} node {}: datagrams between daemons travel {how}", answer.cluster, answer.node))
     };
     answers.iter().filter_map(plain).collect()
+}
+
+/// Who lacks a key, as far as each daemon knows.
+fn lacking_keys(answers: &[DaemonStatus]) -> Vec<String> {
+    let told = |answer: &DaemonStatus| {
+        let lines = ["keys_lacking", "keys_apart"].into_iter().filter_map(|key| answer.status.get(key));
+        lines.map(|who| format!("{} node {}: {who}", answer.cluster, answer.node)).collect::<Vec<_>>()
+    };
+    answers.iter().flat_map(told).collect()
 }
 
 #[cfg(test)]
@@ -258,6 +268,17 @@ mod tests {
         let all = all.map(|how| answer(&[("security", how)]));
         let told = "default node 1: datagrams between daemons travel plain: no key is configured";
         assert_eq!((plain_talk(&all), plain_talk(&[answer(&[])])), (vec![told.to_owned()], vec![]));
+    }
+
+    #[test]
+    fn who_lacks_a_key_is_told() {
+        let all =
+            [answer(&[("keys_lacking", "n3 lacks the key of epoch 2")]), answer(&[("keys_apart", "n2 uses epoch 1")])];
+        assert_eq!(
+            lacking_keys(&all),
+            ["default node 1: n3 lacks the key of epoch 2", "default node 1: n2 uses epoch 1"]
+        );
+        assert!(lacking_keys(&[answer(&[])]).is_empty());
     }
 
     #[test]

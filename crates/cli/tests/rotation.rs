@@ -208,6 +208,8 @@ fn a_node_that_lacks_the_key_stops_it_is_told_and_comes_back_once_it_has_it() {
     });
     assert!(cluster.count(3, "unopened_key_epoch") > 0 && cluster.count(1, "unopened_superseded") > 0);
     assert_eq!(cluster.members(1), 2, "nobody was disturbed");
+    let shown = cluster.world.run(&["status"]).out;
+    assert!(shown.contains("node 3: this node lacks the key of epoch 2"), "{shown}");
     cluster.copy_key(3);
     cluster.reload(&daemons[2], 3, 2);
     cluster.wait_for(&[1, 2, 3]);
