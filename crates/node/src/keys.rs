@@ -68,6 +68,7 @@ impl<E: Engine> Node<E> {
         self.keys.owners.insert(client);
     }
 
+    #[cold]
     pub(crate) fn on_rotate(&mut self, client: ClientId) {
         if !self.keys.owners.contains(&client) {
             let text = "only the daemon's own user and root may, at the daemon's Unix socket".to_owned();
@@ -82,8 +83,14 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    /// Says the next thing of keys.
+    /// Says the next thing of keys, if there is one.
     pub(crate) fn say_key(&mut self) -> bool {
+        self.keys.has_to_say() && self.say_next_of_keys()
+    }
+
+    // Seldom and large: out of line, so that what is asked after every request stays small.
+    #[cold]
+    fn say_next_of_keys(&mut self) -> bool {
         let Some(said) = self.keys.rotation.next_message() else { return false };
         let answer = self.hand_over(Class::Client, Service::Agreed, said.encode().into());
         if !matches!(answer, Err(Refused::Full { .. })) {
@@ -92,11 +99,13 @@ impl<E: Engine> Node<E> {
         true
     }
 
+    #[cold]
     pub(crate) fn on_key_message(&mut self, sender: MemberId, said: KeyMessage) {
         self.keys.rotation.deliver(sender, said);
         self.take_key_steps();
     }
 
+    #[cold]
     pub(crate) fn take_key_steps(&mut self) {
         while let Some(step) = self.keys.rotation.poll_step() {
             match step {
