@@ -6,7 +6,7 @@
 //! hosts      daemons that are stopped or killed, programs that compete       stress
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
 //! sessions   sessions that are cut off by a relay                            receivers
-//! leadership candidates that are stopped and killed
+//! leadership candidates that are stopped and killed    joiner   a replica that lacks a large state
 //! watch      clients that measure              outcome  figures, goals, and the table
 //! ```
 //!
@@ -15,6 +15,7 @@
 
 mod forge;
 mod hosts;
+mod joiner;
 mod leadership;
 mod networks;
 mod options;

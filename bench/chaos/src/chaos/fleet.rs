@@ -242,7 +242,8 @@ impl<'a> Fleet<'a> {
         Ok(())
     }
 
-    fn config(&self, node: usize) -> PathBuf {
+    /// The file of a node's daemon.
+    pub fn config(&self, node: usize) -> PathBuf {
         self.directory.join(format!("consort-{}.toml", node + 1))
     }
 }

@@ -82,7 +82,7 @@ fn lead(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
         let Judgement { changes, wrong, gap } = judge(&candidates.looks);
         let first = wrong.first().cloned().unwrap_or_default();
         figures.wants(wrong.is_empty(), || format!("{} times two led or a fence fell: {first}", wrong.len()));
-        let least = (site.lengths.storm.as_secs() / 30) as usize;
+        let least = (site.lengths.network.as_secs() / 30) as usize;
         figures.wants(changes >= least, || format!("the leader changed {changes} times only"));
         let Done { cuts, stops, ends, pauses, kills } = done;
         figures.notes.push(format!(
@@ -102,7 +102,7 @@ fn trouble(
     candidates: &mut Candidates,
 ) -> Result<Done, String> {
     let (mut rng, mut done) = (Rng::new(58), Done::default());
-    let end = Instant::now() + site.lengths.storm;
+    let end = Instant::now() + site.lengths.network;
     while Instant::now() < end {
         stage.pass(Duration::from_millis(rng.between(50, APART)))?;
         candidates.wake()?;

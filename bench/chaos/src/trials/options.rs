@@ -23,13 +23,15 @@ is 1. It ends with 1 where a goal was missed.
 
   --consort PATH   the program; given again, each trial runs with each in turn
                    [built for release]
-  --seconds S      how long the faults of networks last, and how long a receiver
-                   reads nothing, 5 to 600 [36]
-  --minutes M      how long storms of processes, and troubles of leaders, last, 0.1 to 60
-                   [0.5]
+  --seconds S      how long the faults of networks and the troubles of leaders
+                   last, and how long a receiver reads nothing, 5 to 3600 [36]
+  --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
   --crashes N      how many daemons are killed, 1 to 100 [5]
   --stops N        how often daemons are stopped, 1 to 100 [12]
   --cuts N         how often sessions are cut off, 10 to 100000 [1000]
+  --state MB       how large the state is that a replica lacks, 1 to 8000 [1000]
+  --transfer MIB   how much of it is sent a second, 1 to 1000
+                   [as replicas do by default]
 
 Trials:
 ";
@@ -63,6 +65,8 @@ impl Options {
                 crashes: 5,
                 stops: 12,
                 cuts: 1_000,
+                state: 1_000_000_000,
+                transfer: None,
             },
         };
         command::read(words, |word, parser| match word {
@@ -83,10 +87,12 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--consort" => self.programs.push(program(value()?.into())?),
-            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=600.0)?, 1.0),
+            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=3_600.0)?, 1.0),
             "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1..=60.0)?, 60.0),
             "--crashes" => self.lengths.crashes = within(name, &value()?, 1..=100)?,
             "--cuts" => self.lengths.cuts = within(name, &value()?, 10..=100_000)?,
+            "--state" => self.lengths.state = 1_000_000 * within::<u64>(name, &value()?, 1..=8_000)?,
+            "--transfer" => self.lengths.transfer = Some(within::<u64>(name, &value()?, 1..=1_000)? << 20),
             "--stops" => self.lengths.stops = within(name, &value()?, 1..=100)?,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
@@ -117,6 +123,7 @@ mod tests {
     #[test]
     fn names_choose_trials_and_without_any_all_run() {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
+        assert_eq!(read(&["joiner", "--state", "5", "--transfer", "2"]).unwrap().lengths.state, 5_000_000);
         let chosen = read(&["stops-250", "crash", "--crashes", "3", "--minutes", "0.5"]).unwrap();
         let names: Vec<_> = chosen.trials.iter().map(|trial| trial.name).collect();
         assert_eq!(
@@ -131,6 +138,7 @@ mod tests {
         assert!(refused(&["flood"]).starts_with("there is no trial `flood`; there are: stale-arp, "));
         assert_eq!(refused(&["--crashes", "0"]), "--crashes: `0` does not fit; give a number from 1 to 100");
         assert!(refused(&["--consort", "/nowhere/consort"]).starts_with("--consort: /nowhere/consort: "));
+        assert_eq!(refused(&["--state", "0"]), "--state: `0` does not fit; give a number from 1 to 8000");
         assert_eq!(refused(&["--stops"]), "--stops needs a value; see --help");
         assert!(refused(&["--fast"]).ends_with("there is no such option; --help lists the options"));
         assert_eq!(read(&["--help"]), Err(None));

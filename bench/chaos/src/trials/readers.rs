@@ -1,17 +1,15 @@
 //! Clients that do not read what they are sent.
 use std::time::{Duration, Instant};
 
-use consort::{Client, ConnectOptions, Event, GroupName, Service};
+use consort::{Client, ConnectOptions, Event, GroupName, Service, Status};
 
 use super::outcome::{AT_REST, Figures};
 use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::watch::Beat;
 use crate::chaos::fleet::door;
+use consort_testbed::network::memory::mib;
 
-/// What may wait for all clients of a daemon together, and what they may share with it, by default.
-const OUTPUTS: u64 = 1 << 30;
-const SHARED: u64 = 256 << 20;
 /// How large a message is.
 const LEN: usize = 16 << 10;
 /// How long clients may take to be in the group, and messages to be sent.
@@ -45,7 +43,15 @@ fn deaf(site: &Site<'_>, count: usize, bytes: usize) -> Result<Figures, String> 
         let sent = send(stage, &group, bytes / LEN)?;
         stage.pass(AFTER)?;
         let mut figures = stage.figures(&all, 0);
-        figures.budget = OUTPUTS + SHARED + AT_REST;
+        let settings = stage.settings()?;
+        figures.budget = (settings.limits.outputs_max + settings.shared_memory) as u64 + AT_REST;
+        println!(
+            "\n{count} clients of daemon 1 read nothing of {} MiB.\n{}",
+            bytes >> 20,
+            table(stage, figures.budget)?
+        );
+        let waits = status(stage, 0)?.counter("client_output_bytes").unwrap_or(0);
+        figures.wants(waits >= (count * bytes / 2) as u64, || format!("{} MiB wait for them: they read", mib(waits)));
         figures.notes.push(format!("{joined} joined in {:.1} s, {} MiB sent", join.as_secs_f64(), (sent * LEN) >> 20));
         let (views, losses) = (before.views, before.losses + figures.losses);
         figures.wants(joined == count, || format!("{joined} of {count} in the group"));
@@ -54,6 +60,27 @@ fn deaf(site: &Site<'_>, count: usize, bytes: usize) -> Result<Figures, String> 
         figures.wants(losses == 0, || format!("{losses} lost tokens"));
         Ok(figures)
     })
+}
+
+fn status(stage: &Stage<'_>, node: usize) -> Result<Status, String> {
+    stage.fleet.status(node).map_err(text)
+}
+
+/// What each daemon has resident, and what it says that waits for its clients: counted for each, and in memory.
+fn table(stage: &Stage<'_>, budget: u64) -> Result<String, String> {
+    let head = ["MiB before", "after", "most", "budget", "waits", "in memory"];
+    let line = |name: String, cells: [String; 6]| {
+        cells.iter().fold(format!("{name:<8}"), |line, cell| format!("{line} {cell:>10}"))
+    };
+    let mut all = line("daemon".into(), head.map(String::from));
+    for (node, [before, after, most]) in stage.memory().into_iter().enumerate() {
+        let status = status(stage, node)?;
+        let counter = |name| status.counter(name).unwrap_or(0);
+        let [waits, memory] = ["client_output_bytes", "client_output_memory_bytes"].map(counter);
+        let cells = [before, after, most, budget, waits, memory].map(|bytes| mib(bytes).to_string());
+        all = format!("{all}\n{}", line((node + 1).to_string(), cells));
+    }
+    Ok(all)
 }
 
 fn connected(stage: &mut Stage<'_>, count: usize, group: &GroupName) -> Result<Vec<Client>, String> {

@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How long, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {
-    /// Of faults of networks.
+    /// Of faults of networks and troubles of leaders, and how long a receiver reads nothing.
     pub network: Duration,
     /// Of storms of processes.
     pub storm: Duration,
@@ -15,6 +15,9 @@ pub struct Lengths {
     pub stops: u32,
     /// Of sessions.
     pub cuts: u32,
+    /// Bytes of a state that a replica lacks, and how many of them it is sent a second; `None` for what is so by default.
+    pub state: u64,
+    pub transfer: Option<u64>,
 }
 
 /// What a trial runs with.

@@ -7,6 +7,7 @@ use super::site::Site;
 use super::watch::{Beat, EndAtEnd, Watch};
 use crate::chaos::board::Board;
 use crate::chaos::fleet::{CLUSTER, Fleet};
+use consort_daemon::config::Settings;
 use consort_daemon::usage::resident;
 use consort_testbed::network::directory;
 use consort_testbed::network::memory::Course;
@@ -58,7 +59,9 @@ pub struct Stage<'a> {
     pub directory: &'a Path,
     nodes: usize,
     sampled: Instant,
+    /// Of the largest daemon at each moment, and of each.
     memory: Course,
+    each: Vec<Course>,
     losses: Vec<u64>,
 }
 
@@ -85,9 +88,9 @@ pub fn with(
     std::thread::scope(|scope| {
         let _end = EndAtEnd(&watch);
         let (sampled, memory, losses) = (Instant::now(), Course::default(), vec![0; nodes]);
-        let (site, directory) = (*site, place.path());
-        let mut stage =
-            Stage { site, network: &network, fleet, watch: &watch, directory, nodes, sampled, memory, losses };
+        let (site, directory, each) = (*site, place.path(), vec![Course::default(); nodes]);
+        let network = &network;
+        let mut stage = Stage { site, network, fleet, watch: &watch, directory, nodes, sampled, memory, each, losses };
         first.iter().try_for_each(|node| stage.fleet.start(*node).map_err(text))?;
         watch.start(scope, place.path());
         stage.together(first)?;
@@ -104,6 +107,7 @@ impl Stage<'_> {
             self.losses[*node] = self.losses(*node);
         }
         self.memory = Course::default();
+        self.each.fill(Course::default());
         self.sample();
         self.watch.mark();
     }
@@ -172,11 +176,25 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Notes what the largest daemon has.
+    /// Notes what each daemon has, and what the largest.
     fn sample(&mut self) {
         self.sampled = Instant::now();
-        let all = (0..self.nodes).filter_map(|node| resident(self.fleet.id(node)?));
-        all.max().into_iter().for_each(|bytes| self.memory.push(bytes));
+        let all: Vec<_> = (0..self.nodes).map(|node| resident(self.fleet.id(node)?)).collect();
+        all.iter().flatten().max().into_iter().for_each(|bytes| self.memory.push(*bytes));
+        self.each.iter_mut().zip(all).for_each(|(course, bytes)| bytes.into_iter().for_each(|n| course.push(n)));
+    }
+
+    /// What each daemon had resident: before, after, most.
+    pub fn memory(&self) -> Vec<[u64; 3]> {
+        self.each.iter().map(|course| course.summary().unwrap_or_default().into()).collect()
+    }
+
+    /// The settings of all daemons.
+    ///
+    /// # Errors
+    /// A mistake in this file.
+    pub fn settings(&self) -> Result<Settings, String> {
+        consort_daemon::config::read(&self.fleet.config(0)).map_err(|failure| failure.message)
     }
 
     /// How many tokens a daemon says it has lost; 0 where none answers.

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{hosts, leadership, networks, readers, sessions, slow};
+use super::{hosts, joiner, leadership, networks, readers, sessions, slow};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 21] = [
+pub static TRIALS: [Trial; 22] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -88,4 +88,9 @@ pub static TRIALS: [Trial; 21] = [
     Trial { name: "leadership-toto", about: "the same with ToTo", run: leadership::toto },
     Trial { name: "leadership-plato", about: "the same with PLATO", run: leadership::plato },
     Trial { name: "leadership-paxos", about: "the same with Ring Paxos", run: leadership::paxos },
+    Trial {
+        name: "joiner",
+        about: "a replica takes over 1 GB of state: the others keep 90 % of their calls; a table",
+        run: joiner::ring,
+    },
 ];
