@@ -62,6 +62,7 @@ const (
 	RefusedFenced           RefusalCause = 14
 	RefusedForgotten        RefusalCause = 15
 	RefusedDenied           RefusalCause = 16
+	RefusedDemoted          RefusalCause = 17
 )
 
 const (
@@ -89,7 +90,7 @@ var (
 	primary  = []string{"", "yes", "pending", "no", "no_policy"}
 	refusals = []string{"", "budget", "too_large", "too_many_targets", "leaving", "unsupported", "already_member",
 		"not_member", "too_many_groups", "closed", "groups_full", "not_representable", "not_primary", "missing", "fenced",
-		"forgotten", "denied"}
+		"forgotten", "denied", "demoted"}
 	reasons = []string{"", "goodbye", "malformed", "version", "silent", "slow", "stopping", "name_taken", "not_allowed",
 		"too_many_clients", "restarting", "spool_failed", "denied", "unproven", "token_malformed", "token_unknown",
 		"token_expired"}
@@ -188,7 +189,7 @@ type View struct {
 }
 
 // Refused says that one send was not taken, or changed nothing. With Send 0 and RefusedDenied the rules have changed: this
-// client is made to leave a group, as the group's next view shows.
+// client is made to leave a group, as the group's next view shows. With RefusedDemoted it is made to because it does not read.
 type Refused struct {
 	Send  uint64
 	Cause RefusalCause

@@ -218,6 +218,8 @@ enum consort_refusal
   CONSORT_REFUSED_FORGOTTEN = 15,
   // The rules do not let the client do it.
   CONSORT_REFUSED_DENIED = 16,
+  // The client does not read, and was made to leave the group.
+  CONSORT_REFUSED_DEMOTED = 17,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -60,3 +60,4 @@ class Refusal(IntEnum):
     FENCED = 14
     FORGOTTEN = 15
     DENIED = 16
+    DEMOTED = 17

@@ -27,8 +27,8 @@ for the client to read them: one that lets too many wait is sent away as slow.
 UNDER WAY counts the bytes of its requests that have no place in the order yet,
 of its CREDIT. STATE is connecting, open, waiting (for room for its next
 request) or ending. IF SLOW is what the daemon does about one that does not
-read: disconnect, spool (SPOOLED of what is unread is on disk) or block. The
-session that asks is left out.
+read: disconnect, spool (SPOOLED of what is unread is on disk), block or demote.
+The session that asks is left out.
 ";
 
 /// One client.

@@ -3,8 +3,8 @@
 
 mod support;
 use consort::{
-    Address, Client, ConnectOptions, Disconnect, DisconnectReason, Error, Event, GroupName, Service, SlowPolicy,
-    SlowRequest, WaitCause,
+    Address, Client, ConnectOptions, Disconnect, DisconnectReason, Error, Event, GroupName, ReadingStatus, Service,
+    SlowPolicy, SlowRequest, WaitCause,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -40,11 +40,18 @@ fn number_of(payload: &[u8]) -> u64 {
 
 /// Reads on until all has come, or the daemon sends it away. Every message must be the next one.
 fn read_on(client: &mut Client, got: &AtomicU64, until: u64) -> Option<Disconnect> {
+    let mut gap = false;
     while got.load(Ordering::Relaxed) < until {
         match client.receive(PATIENCE) {
             Ok(Some(Event::Message(message))) => {
                 assert_eq!(number_of(message.payload()), got.load(Ordering::Relaxed), "the next one, once, in order");
                 got.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(Some(Event::Reading(ReadingStatus::Gap { .. }))) => gap = true,
+            Ok(Some(Event::Read(message))) => {
+                let (number, wanted) = (number_of(message.payload()), got.load(Ordering::Relaxed));
+                assert!(number == wanted || number > wanted && std::mem::take(&mut gap), "{number} behind {wanted}");
+                got.store(number + 1, Ordering::Relaxed);
             }
             Ok(Some(_)) => {}
             Ok(None) => panic!("nothing comes after {} messages", got.load(Ordering::Relaxed)),
@@ -198,6 +205,17 @@ fn one_that_is_spooled_for_stops_nobody_and_reads_all_later() {
 }
 
 #[test]
+fn one_that_is_demoted_stops_nobody_and_reads_on_what_is_retained() {
+    //= G65 test
+    let stage = Stage::new(SlowPolicy::Demote.into());
+    support::wait_until("the others have all", || stage.others_have_all());
+    assert!(stage.got(4) < ALL / 2 && stage.resident() < AT_REST + 2 * OUTPUT, "{} read", stage.got(4));
+    assert_eq!((stage.counter(1, "client_demotions"), stage.counter(1, "readers")), (1, 1));
+    let (farewell, got) = stage.end();
+    assert_eq!((farewell, got), (None, ALL), "the last of all that was sent came to it");
+}
+
+#[test]
 fn one_that_blocks_is_waited_for_by_name_and_nothing_is_lost() {
     let stage = Stage::new(SlowRequest { time: Some(Duration::from_secs(9)), ..SlowPolicy::Block.into() });
     support::wait_until("the group waits", || stage.counter(1, "clients_holding") == 1);
@@ -241,7 +259,7 @@ fn a_policy_that_the_daemon_does_not_allow_is_refused_with_those_that_it_does() 
     match Client::connect(&Address::Unix(world.door(1)), &options) {
         Err(Error::NotWelcome(farewell)) => {
             assert_eq!(farewell.reason, DisconnectReason::NotAllowed);
-            assert!(farewell.text.contains("only for disconnect, spool"), "{}", farewell.text);
+            assert!(farewell.text.contains("only for disconnect, spool, demote"), "{}", farewell.text);
         }
         other => panic!("{:?}", other.map(drop)),
     }

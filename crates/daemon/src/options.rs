@@ -52,7 +52,8 @@ Always:
   --client-output SIZE  how much may wait for a client before it is sent away as
                      slow, 64KiB to 4GiB [64MiB]
   --slow POLICY      what is done about a client that does not read: disconnect,
-                     spool (to disk) or block (its groups wait) [disconnect]
+                     spool (to disk), block (its groups wait) or demote (it
+                     leaves its groups) [disconnect]
   --client-credit SIZE  how much of one client's requests may be under way, 4KiB
                      to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
@@ -289,7 +290,7 @@ mod tests {
         assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto, plato or paxos");
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));
-        assert_eq!(problem("--slow wait"), "--slow: `wait` does not fit; give disconnect, spool or block");
+        assert_eq!(problem("--slow wait"), "--slow: `wait` does not fit; give disconnect, spool, block or demote");
         assert_eq!(problem("--ring fast"), "--ring: `fast` does not fit; give accelerated or original");
         assert_eq!(problem("extra"), "`extra` is not an option; options start with -- (see --help)");
         assert_eq!(

@@ -14,6 +14,7 @@ mod clients;
 mod datagrams;
 mod declaring;
 mod deliver;
+mod demotion;
 mod effect;
 mod fan_out;
 mod holds;

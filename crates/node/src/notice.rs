@@ -210,6 +210,8 @@ pub enum MembershipChange {
     Left,
     /// It was made to leave, for rules have changed.
     Expelled,
+    /// It was made to leave, for it does not read.
+    Demoted,
 }
 
 /// Notices that wait for the driver, and how many of each kind a second has told.

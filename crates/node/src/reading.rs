@@ -53,6 +53,17 @@ impl<E: Engine> Node<E> {
         if request.groups.is_empty() {
             return;
         }
+        let groups = groups_of(request);
+        self.admit_reader(client, request, groups);
+    }
+
+    /// Lets a client read; false if it is told why not.
+    fn admit_reader(
+        &mut self,
+        client: ClientId,
+        request: &ReadRequest,
+        groups: Result<Vec<GroupName>, String>,
+    ) -> bool {
         let capability = self.engine.capability();
         if !capability.replays && self.retention.is_off() {
             let text = format!(
@@ -60,12 +71,40 @@ impl<E: Engine> Node<E> {
                  [sessions] is 0)",
                 capability.protocol
             );
-            return self.end_reading(client, ReadingEndCause::Unsupported, text);
+            self.end_reading(client, ReadingEndCause::Unsupported, text);
+            return false;
         }
-        match groups_of(request) {
-            Ok(groups) => self.readers.insert(client, PositionReader::new(request, groups)),
-            Err(text) => self.end_reading(client, ReadingEndCause::BadGroup, text),
+        match groups {
+            Ok(groups) => {
+                self.readers.insert(client, PositionReader::new(request, groups));
+                true
+            }
+            Err(text) => {
+                self.end_reading(client, ReadingEndCause::BadGroup, text);
+                false
+            }
         }
+    }
+
+    /// A client that has left its groups reads what they are sent from this place on, unless it reads already.
+    pub(crate) fn read_from_here(&mut self, client: ClientId, groups: Vec<GroupName>) {
+        //= G65
+        if self.readers.get_mut(client).is_some() {
+            return;
+        }
+        let (from, groups) = (Place::at(ReadRequest::NEW), each_once(groups));
+        let request = ReadRequest { order: 0, from, trail: None, groups: Vec::new() };
+        if !self.admit_reader(client, &request, groups) {
+            return;
+        }
+        if self.replays {
+            let readable = self.readable();
+            let begins = readable.map(|readable| (readable, Place::at(readable.last.0 + 1)));
+            begins.into_iter().for_each(|(readable, from)| self.start_reading(client, readable, from));
+        } else if let Some(end) = self.retention.end() {
+            self.start_kept(client, end);
+        }
+        self.hold_unread();
     }
 
     /// Whether some reader may be told something.
@@ -198,13 +237,18 @@ impl<E: Engine> Node<E> {
             );
             self.end_reading(client, ReadingEndCause::Trimmed, text);
         } else {
-            reader.stage = ReadingStage::Begun;
-            reader.order = order;
-            reader.next = if from == 0 { Place::at(oldest) } else { reader.next };
-            let from = reader.next;
-            self.say(client, &ReadingStatus::Began { order, from, oldest, newest });
+            let from = if from == 0 { Place::at(oldest) } else { reader.next };
+            self.start_reading(client, readable, from);
         }
         ReaderWait::Turn
+    }
+
+    fn start_reading(&mut self, client: ClientId, readable: Retained, from: Place) {
+        let Retained { order, first: Position(oldest), last: Position(newest) } = readable;
+        if let Some(reader) = self.readers.get_mut(client) {
+            (reader.stage, reader.order, reader.next) = (ReadingStage::Begun, order, from);
+            self.say(client, &ReadingStatus::Began { order, from, oldest, newest });
+        }
     }
 
     /// Tells a reader what follows, as far as there is room.
@@ -334,15 +378,21 @@ impl<E: Engine> Node<E> {
 
 /// The groups that a request names, each once.
 fn groups_of(request: &ReadRequest) -> Result<Vec<GroupName>, String> {
-    if request.groups.len() > ReadRequest::GROUPS_MAX {
-        let count = request.groups.len();
-        return Err(format!("{count} groups; one reading may name {}", ReadRequest::GROUPS_MAX));
-    }
     let name = |name: &Vec<u8>| {
         let text = String::from_utf8_lossy(name);
         GroupName::new(name).map_err(|problem| format!("no group can be called {text:?}: {problem}"))
     };
-    let mut groups = request.groups.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+    within_most(request.groups.len())?;
+    each_once(request.groups.iter().map(name).collect::<Result<_, _>>()?)
+}
+
+fn within_most(count: usize) -> Result<(), String> {
+    let most = ReadRequest::GROUPS_MAX;
+    if count <= most { Ok(()) } else { Err(format!("{count} groups; one reading may name {most}")) }
+}
+
+fn each_once(mut groups: Vec<GroupName>) -> Result<Vec<GroupName>, String> {
+    within_most(groups.len())?;
     groups.sort_unstable();
     groups.dedup();
     Ok(groups)

@@ -157,6 +157,7 @@ impl<E: Engine> Node<E> {
             Some(MembershipStep::Join) => Some(MembershipChange::Joined),
             Some(MembershipStep::Leave) => Some(MembershipChange::Left),
             Some(MembershipStep::Expelled(_)) => Some(MembershipChange::Expelled),
+            Some(MembershipStep::Demoted) => Some(MembershipChange::Demoted),
             None => None,
         };
         if let Some(change) = change.filter(|_| changed) {
@@ -167,6 +168,10 @@ impl<E: Engine> Node<E> {
                 if changed {
                     self.clients.tell_refused(client, NO_REQUEST..NO_REQUEST + 1, &denied(denial));
                 }
+                false
+            }
+            Some(MembershipStep::Demoted) => {
+                self.end_demotion(client, group, changed);
                 false
             }
             Some(MembershipStep::Join) if changed && self.rights.is_on() => {

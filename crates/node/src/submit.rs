@@ -151,7 +151,8 @@ impl<E: Engine> Node<E> {
             }
             return true;
         }
-        let said = self.say_hold() || self.say_key() || self.expel_next() || self.confirm_next() || self.open_next();
+        let leaves = self.expel_next() || self.demote_next();
+        let said = leaves || self.say_hold() || self.say_key() || self.confirm_next() || self.open_next();
         if said || self.retention.has_to_say() && self.say_reads() {
             return true;
         }

@@ -73,6 +73,8 @@ codes! {
         Forgotten = 15 "forgotten",
         /// The rules do not let the client do it.
         Denied = 16 "denied",
+        /// The client does not read, and was made to leave the group.
+        Demoted = 17 "demoted",
     }
 }
 

@@ -5,7 +5,7 @@ use consort_wire::{Malformed, Reader};
 use std::fmt;
 
 codes! {
-    /// What a daemon does about a client that does not read. A later one is more patient with it.
+    /// What a daemon does about a client that does not read.
     SlowPolicy {
         /// Keeps some bytes for it, then sends it away.
         Disconnect = 1 "disconnect",
@@ -13,6 +13,20 @@ codes! {
         Spool = 2 "spool",
         /// Has those wait who send to its groups.
         Block = 3 "block",
+        /// Takes it out of its groups, and lets it read them by position.
+        Demote = 4 "demote",
+    }
+}
+
+impl SlowPolicy {
+    /// How patient it is with the client: more than another, or less.
+    pub const fn patience(self) -> u8 {
+        match self {
+            Self::Disconnect => 0,
+            Self::Demote => 1,
+            Self::Spool => 2,
+            Self::Block => 3,
+        }
     }
 }
 
@@ -22,7 +36,7 @@ pub struct SlowRequest {
     /// What is to be done.
     pub policy: SlowPolicy,
     /// So many bytes at most may wait for it: in all with `disconnect`, on disk with `spool`, before others wait with
-    /// `block`. 0 for as many as the daemon allows.
+    /// `block`, before it is made to leave with `demote`. 0 for as many as the daemon allows.
     pub bytes: u64,
     /// For so long it may read nothing, or with `block` have others wait; whole milliseconds. `None` for as long as the
     /// daemon allows.
@@ -86,7 +100,7 @@ pub struct SlowLimits {
     pub policy: SlowPolicy,
     /// What clients may ask for.
     pub allowed: SlowPolicies,
-    /// For how long a client may read nothing of what waits for it, with `disconnect` and `spool`; `None` for ever.
+    /// For how long a client may read nothing of what waits for it, but with `block`; `None` for ever.
     pub unread_for: Option<Duration>,
     /// With `block`, so many bytes may wait for a client before those who send to its groups wait.
     pub block: usize,
@@ -104,7 +118,7 @@ impl Default for SlowLimits {
     fn default() -> Self {
         Self {
             policy: SlowPolicy::Disconnect,
-            allowed: SlowPolicies::of(&[SlowPolicy::Disconnect, SlowPolicy::Spool]),
+            allowed: SlowPolicies::of(&[SlowPolicy::Disconnect, SlowPolicy::Spool, SlowPolicy::Demote]),
             unread_for: None,
             block: 1 << 20,
             block_for: Duration::from_secs(10),
@@ -155,6 +169,13 @@ mod tests {
         let wanted = [("b", SlowPolicy::Spool), ("abc", SlowPolicy::Block), ("ab", SlowPolicy::Disconnect)];
         assert!(wanted.iter().all(|(name, policy)| of(name) == Some(*policy)));
         assert_eq!(SlowRule::of(&rules[1..], &GroupName::new(b"b").unwrap()), None);
+    }
+
+    #[test]
+    fn block_is_the_most_patient_and_disconnect_the_least() {
+        let mut all = SlowPolicy::ALL.to_vec();
+        all.sort_by_key(|policy| policy.patience());
+        assert_eq!(all, [SlowPolicy::Disconnect, SlowPolicy::Demote, SlowPolicy::Spool, SlowPolicy::Block]);
     }
 
     #[test]

@@ -82,6 +82,7 @@ fn clients(node: u16, told: &Told) -> impl Iterator<Item = (u64, HeldBack)> {
         let done = match client.slow {
             SlowPolicy::Disconnect => String::new(),
             SlowPolicy::Spool => format!(", {} of them on disk", bytes(client.spooled)),
+            SlowPolicy::Demote => ", and it leaves its groups if they are too many".to_owned(),
             SlowPolicy::Block => ", and its groups wait if they are too many".to_owned(),
         };
         let why = format!("{} wait for it to read them{done}", bytes(client.waiting));

@@ -2,7 +2,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use consort::{Client, ConnectOptions, Error, Event, GroupName, Service, SlowPolicy, SlowRequest};
+use consort::{
+    Client, ConnectOptions, Error, Event, GroupName, Message, ReadingStatus, Service, SlowPolicy, SlowRequest,
+};
 
 use super::outcome::{AT_REST, Figures};
 use super::site::Site;
@@ -26,11 +28,12 @@ const OUTPUT: u64 = 64 << 20;
 const BEAT: Beat = Beat { node: 2, every: Duration::from_millis(20), service: Service::Agreed };
 
 /// What is tried: a name, and what the slow one asks for.
-fn cases(stops: Duration) -> [(&'static str, SlowRequest); 4] {
+fn cases(stops: Duration) -> [(&'static str, SlowRequest); 5] {
     let block = |time| SlowRequest { time: Some(time), ..SlowPolicy::Block.into() };
     [
         ("disconnect", SlowPolicy::Disconnect.into()),
         ("spool", SlowPolicy::Spool.into()),
+        ("demote", SlowPolicy::Demote.into()),
         ("block, 10 s", block(BLOCK_FOR)),
         ("block, patient", block(stops * 2 + BLOCK_FOR)),
     ]
@@ -43,8 +46,9 @@ struct Case {
     rates: [f64; 3],
     /// Bytes of the largest daemon at most.
     memory: u64,
-    /// What the slow one was told, or how many messages it has of all.
+    /// What the slow one was told, or how many messages it has of all, those among them that it was told are missing.
     told: Result<(u64, u64), String>,
+    missing: u64,
 }
 
 /// What threads share.
@@ -53,6 +57,7 @@ struct Feed<'a> {
     group: GroupName,
     got: [AtomicU64; 5],
     sent: AtomicU64,
+    missing: AtomicU64,
     stops: &'a AtomicBool,
     over: &'a AtomicBool,
 }
@@ -83,6 +88,7 @@ fn case(stage: &mut Stage<'_>, name: &'static str, asked: SlowRequest, stops: Du
         group: GroupName::new(b"feed").map_err(text)?,
         got: Default::default(),
         sent: AtomicU64::new(0),
+        missing: AtomicU64::new(0),
         stops: &slow,
         over: &over,
     };
@@ -107,7 +113,8 @@ fn case(stage: &mut Stage<'_>, name: &'static str, asked: SlowRequest, stops: Du
             return Err(format!("{name}: one that reads was sent away: {farewell}"));
         }
         let [.., memory] = stage.figures(&[0, 1, 2], 0).memory;
-        Ok(Case { name, rates: rates?, memory, told: farewell.map_or(Ok(counts), Err) })
+        let missing = feed.missing.load(Ordering::Relaxed);
+        Ok(Case { name, rates: rates?, memory, told: farewell.map_or(Ok(counts), Err), missing })
     })
 }
 
@@ -137,23 +144,18 @@ impl Feed<'_> {
         let options = asked.map_or_else(ConnectOptions::default, |asked| ConnectOptions::default().slow(asked));
         let mut client = Client::connect(&self.door[0], &options).map_err(text)?;
         client.join(&self.group).and_then(|_| client.flush()).map_err(text)?;
-        let mut quiet = Instant::now();
+        let (mut quiet, mut gap) = (Instant::now(), false);
         while !self.over.load(Ordering::Relaxed) || quiet.elapsed() < Duration::from_secs(1) {
             if asked.is_some() && self.stops.load(Ordering::Relaxed) {
                 std::thread::sleep(TURN);
                 continue;
             }
             match client.receive(TURN) {
-                Ok(Some(Event::Message(message))) => {
-                    let number = message.payload().first_chunk().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes));
-                    let first = self.got[at].fetch_add(1, Ordering::Relaxed) == 0;
-                    if first {
-                        self.got[at].store(number + 1, Ordering::Relaxed);
-                    } else if number + 1 != self.got[at].load(Ordering::Relaxed) {
-                        return Err(format!("receiver {at} is told {number} out of turn"));
-                    }
+                Ok(Some(Event::Message(message) | Event::Read(message))) => {
+                    self.got_next(at, &message, std::mem::take(&mut gap))?;
                     quiet = Instant::now();
                 }
+                Ok(Some(Event::Reading(ReadingStatus::Gap { .. }))) => gap = true,
                 Ok(_) => {}
                 Err(Error::Disconnected { farewell, .. }) => {
                     return Ok(Some(format!("({}): {farewell}", farewell.reason)));
@@ -166,6 +168,19 @@ impl Feed<'_> {
             }
         }
         Ok(None)
+    }
+
+    /// A receiver has the next message, or one behind a gap that it was told of.
+    fn got_next(&self, at: usize, message: &Message, behind_gap: bool) -> Result<(), String> {
+        let number = message.payload().first_chunk().map_or(u64::MAX, |bytes| u64::from_be_bytes(*bytes));
+        let wanted = self.got[at].swap(number + 1, Ordering::Relaxed);
+        match wanted {
+            0 => {}
+            wanted if wanted == number => {}
+            wanted if behind_gap && number > wanted => drop(self.missing.fetch_add(number - wanted, Ordering::Relaxed)),
+            wanted => return Err(format!("receiver {at} is told {number} instead of {wanted}")),
+        }
+        Ok(())
     }
 
     /// Sends at its rate, or as fast as it may.
@@ -203,10 +218,10 @@ fn judge(case: &Case, stops: Duration, figures: &mut Figures) {
     };
     let has_all = matches!(case.told, Ok((got, of)) if got == of);
     match name {
-        "disconnect" | "spool" => {
+        "disconnect" | "spool" | "demote" => {
             figures
                 .wants(during > before * 0.9, || format!("{name}: {during:.0} messages a second, {before:.0} before"));
-            figures.wants(if name == "spool" { has_all } else { case.told.is_err() || stops < BLOCK_FOR }, told);
+            figures.wants(if name == "disconnect" { case.told.is_err() || stops < BLOCK_FOR } else { has_all }, told);
         }
         "block, patient" => {
             figures.wants(during < before / 2.0, || format!("{name}: {during:.0} messages a second went on"));
@@ -232,6 +247,9 @@ fn table(stops: Duration, cases: &[Case]) -> String {
     cases.iter().fold(head, |all, case| {
         let [before, during, after] = case.rates;
         let told = match &case.told {
+            Ok((_, of)) if case.missing > 0 => {
+                format!("left, reads on, was told that {} of {of} are gone", case.missing)
+            }
             Ok((got, of)) => format!("has {got} of {of}"),
             Err(farewell) => format!("was sent away {farewell}"),
         };

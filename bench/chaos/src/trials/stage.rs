@@ -213,7 +213,8 @@ fn addresses(nodes: usize) -> String {
 pub fn config(nodes: usize, protocol: &str) -> String {
     let ([a, b, c, d], port) = GROUP;
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\nmulticast = \"{a}.{b}.{c}.{d}:{port}\"\n");
-    let head = head + "clients = { slow_allowed = [\"disconnect\", \"spool\", \"block\"], block_for = \"6h\" }\n";
+    let head =
+        head + "clients = { slow_allowed = [\"disconnect\", \"spool\", \"block\", \"demote\"], block_for = \"6h\" }\n";
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}:{PORT}\"\n", node + 1, Network::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }

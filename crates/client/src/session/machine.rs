@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 /// How long it waits before it tries the next daemon, at first and at most.
 pub(super) const BACKOFF: Duration = Duration::from_millis(20);
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
+/// The number of no request: that of a refusal which concerns none.
+const NO_REQUEST: u64 = 0;
 /// So many bytes of messages wait for the program at most while it sends or settles.
 const UNREAD_MAX: usize = 64 << 20;
 
@@ -452,6 +454,9 @@ impl SessionMachine {
                     && let Some(group) = up.joins.remove(&request)
                 {
                     self.events.push_back(SessionEvent::JoinRefused { group, refusal });
+                } else if request == NO_REQUEST {
+                    // It was made to leave a group.
+                    self.events.push_back(SessionEvent::Event(Event::Refused { send: request, refusal }));
                 }
             }
         }

@@ -134,8 +134,12 @@ pub const PROFILES: [(&str, Profile); 3] =
     [("latency", Profile::Latency), ("balanced", Profile::Balanced), ("frugal", Profile::Frugal)];
 
 /// How the policies for clients that do not read are named.
-pub const SLOW_POLICIES: [(&str, SlowPolicy); 3] =
-    [("disconnect", SlowPolicy::Disconnect), ("spool", SlowPolicy::Spool), ("block", SlowPolicy::Block)];
+pub const SLOW_POLICIES: [(&str, SlowPolicy); 4] = [
+    ("disconnect", SlowPolicy::Disconnect),
+    ("spool", SlowPolicy::Spool),
+    ("block", SlowPolicy::Block),
+    ("demote", SlowPolicy::Demote),
+];
 
 /// How the scheduling classes are named.
 pub const SCHEDULINGS: [(&str, Scheduling); 3] =

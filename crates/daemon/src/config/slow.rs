@@ -88,10 +88,13 @@ mod tests {
         let problem = |more: &str| read(more).unwrap_err();
         assert_eq!(
             problem("[clients]\nslow = \"wait\"\n"),
-            "f:6: clients.slow: \"wait\" is not known; choose disconnect, spool or block"
+            "f:6: clients.slow: \"wait\" is not known; choose disconnect, spool, block or demote"
         );
         let allowed = problem("[clients]\nslow_allowed = [\"spool\", \"wait\"]\n");
-        assert_eq!(allowed, "f:6: clients.slow_allowed: \"wait\" is not known; choose disconnect, spool or block");
+        assert_eq!(
+            allowed,
+            "f:6: clients.slow_allowed: \"wait\" is not known; choose disconnect, spool, block or demote"
+        );
         let block = problem("[clients]\nblock = 10\n");
         assert_eq!(block, "f:6: clients.block: 10 is out of range; give a whole number from 65536 to 4294967296");
         let time = problem("[clients]\nblock_for = \"1ms\"\n");

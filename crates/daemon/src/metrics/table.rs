@@ -78,6 +78,11 @@ pub const METRICS: &[Metric] = &[
     ("clients_holding", Gauge, "Those of them for which the senders to their groups wait (`block`). Normal: 0."),
     ("clients_held", Gauge, "Clients whose next message waits for such a client, here or elsewhere. Normal: 0."),
     ("client_holds", Counter, "Times that a client began to have others wait. Normal: 0."),
+    (
+        "client_demotions",
+        Counter,
+        "Times that a client that did not read was made to leave its groups (`demote`). Normal: 0.",
+    ),
     ("client_spooled_bytes", Gauge, "Bytes on disk that clients have yet to read (`spool`). Normal: 0."),
     ("client_bytes_spooled", Counter, "Bytes that went to disk because clients did not read. Normal: 0."),
     ("requests_accepted", Counter, "Joins, leaves and messages taken from clients. Normal: grows with what they send."),

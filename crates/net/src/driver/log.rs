@@ -85,6 +85,9 @@ fn write(notice: Notice) {
         Notice::Membership { client, group, change: MembershipChange::Expelled } => {
             tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: the rules do not allow it any more");
         }
+        Notice::Membership { client, group, change: MembershipChange::Demoted } => {
+            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: it does not read");
+        }
         Notice::Disconnected { client, name } => {
             tracing::info!(target: AUDIT, %client, name = name.map(tracing::field::display), "client disconnected");
         }

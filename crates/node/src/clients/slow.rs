@@ -6,6 +6,7 @@ use super::Sessions;
 use crate::Effect;
 use crate::clients::entry::ClientRecord;
 use crate::clients::slow_terms::{SlowState, SlowTerms};
+use crate::demotion::Demotions;
 use crate::notice::Notice;
 use consort_session::{Disconnect, DisconnectReason, SlowPolicies, SlowPolicy, SlowRule};
 use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, OrderWait};
@@ -35,6 +36,8 @@ pub(super) struct SlowClients {
     pub spooled: u64,
     holds_begun: u64,
     spooled_total: u64,
+    /// Who is made to leave its groups.
+    pub demotions: Demotions,
 }
 
 impl SlowClients {
@@ -43,6 +46,7 @@ impl SlowClients {
     pub fn forget(&mut self, client: ClientId, state: &mut SlowState) -> Option<Effect> {
         let SlowState { holds_since, spooled, on_disk, .. } = std::mem::take(state);
         self.held.retain(|held| *held != client);
+        self.demotions.forget(client);
         if !self.stalled.remove(&client) {
             return None;
         }
@@ -77,7 +81,7 @@ impl Sessions {
         let Some(policy) = SlowRule::of(&self.slow.rules, group) else { return };
         let policy = for_door(client, policy);
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.slow().is_none()) else { return };
-        if policy > entry.terms.policy {
+        if policy.patience() > entry.terms.policy.patience() {
             let terms = SlowTerms::new(policy, None, &self.limits);
             entry.terms = SlowTerms { everywhere: false, ..terms };
         }
@@ -96,6 +100,9 @@ impl Sessions {
         match entry.terms.policy {
             SlowPolicy::Disconnect => {}
             SlowPolicy::Spool => return self.spool(client),
+            //= G65
+            SlowPolicy::Demote if entry.joined => self.slow.demotions.begin(client),
+            SlowPolicy::Demote => {}
             SlowPolicy::Block => {
                 if !entry.slow.holds() && entry.joined {
                     entry.slow.holds_since = Some(self.notices.now());
@@ -231,10 +238,16 @@ impl Sessions {
             return;
         }
         self.slow.looked = now;
-        let late = |client: &ClientId| Some((*client, self.all.get(client)?.overdue(now)?));
+        let late = |client: &ClientId| {
+            let entry = self.all.get(client)?;
+            Some((*client, entry.terms.policy, entry.overdue(now)?))
+        };
         let late: Vec<_> = self.slow.stalled.iter().filter_map(late).collect();
-        for (client, text) in late {
-            self.end(client, &Disconnect::new(DisconnectReason::Slow, text));
+        for (client, policy, text) in late {
+            match policy {
+                SlowPolicy::Demote => self.slow.demotions.begin(client),
+                _ => self.end(client, &Disconnect::new(DisconnectReason::Slow, text)),
+            }
         }
     }
 
@@ -278,6 +291,16 @@ impl Sessions {
         self.slow.held.iter().find_map(by).map(|(node, client)| OrderWait::SlowClient(node, client))
     }
 
+    /// Who is made to leave its groups.
+    pub(crate) const fn demotions(&mut self) -> &mut Demotions {
+        &mut self.slow.demotions
+    }
+
+    /// Whether a client asked itself for what is done about it.
+    pub(crate) fn chose_policy(&self, client: ClientId) -> bool {
+        self.all.get(&client).is_some_and(|entry| entry.session.slow().is_some())
+    }
+
     /// Those that wait for other clients try again.
     pub(crate) fn release_held(&mut self) {
         for client in std::mem::take(&mut self.slow.held) {
@@ -307,6 +330,7 @@ impl Sessions {
         see("clients_holding", holding.count() as u64);
         see("clients_held", self.slow.held.len() as u64);
         see("client_holds", self.slow.holds_begun);
+        see("client_demotions", self.slow.demotions.begun);
         see("client_spooled_bytes", self.slow.spooled);
         see("client_bytes_spooled", self.slow.spooled_total);
     }
@@ -326,7 +350,9 @@ impl ClientRecord {
             SlowPolicy::Block => {
                 (self.slow.holds_since?, "those who send to its groups have waited for it to read for")
             }
-            SlowPolicy::Disconnect | SlowPolicy::Spool => (self.slow.unread_since?, "it has read nothing for"),
+            SlowPolicy::Disconnect | SlowPolicy::Spool | SlowPolicy::Demote => {
+                (self.slow.unread_since?, "it has read nothing for")
+            }
         };
         let (lasted, waiting) = (now.since(since), self.session.output().len());
         (lasted > most && !self.session.is_closed()).then(|| {
@@ -354,9 +380,12 @@ impl ClientRecord {
     }
 }
 
-/// What Spread clients are to read is not kept on disk.
+/// What Spread clients are to read is not kept on disk, and they do not read by position.
 fn for_door(client: ClientId, policy: SlowPolicy) -> SlowPolicy {
-    if client.speaks_spread() && policy == SlowPolicy::Spool { SlowPolicy::Disconnect } else { policy }
+    match policy {
+        SlowPolicy::Spool | SlowPolicy::Demote if client.speaks_spread() => SlowPolicy::Disconnect,
+        policy => policy,
+    }
 }
 
 fn not_allowed(policy: SlowPolicy, allowed: SlowPolicies) -> Disconnect {

@@ -27,6 +27,7 @@ impl SlowTerms {
         let (from, time) = match policy {
             SlowPolicy::Disconnect => (within(limits.output_max), slow.unread_for),
             SlowPolicy::Spool => (slow.spool_from.min(limits.output_max), slow.unread_for),
+            SlowPolicy::Demote => (within(limits.output_max / 2), slow.unread_for),
             SlowPolicy::Block => (within(slow.block).min(limits.output_max), Some(slow.block_for)),
         };
         let disk = if asked_bytes == 0 { slow.spool } else { asked_bytes.min(slow.spool) };

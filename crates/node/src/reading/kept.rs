@@ -79,7 +79,7 @@ impl<E: Engine> Node<E> {
         }
     }
 
-    fn start_kept(&mut self, client: ClientId, at: LocalPlace) -> ReaderWait {
+    pub(super) fn start_kept(&mut self, client: ClientId, at: LocalPlace) -> ReaderWait {
         let newest = self.retention.histories.end().0 - 1;
         let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
         let oldest = self.retention.kept_from(&reader.groups).unwrap_or_default().at;

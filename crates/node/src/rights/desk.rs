@@ -17,6 +17,8 @@ pub(crate) enum MembershipStep {
     Leave,
     /// It is made to leave.
     Expelled(Denial),
+    /// The same, as it does not read.
+    Demoted,
 }
 
 /// The rights of all clients of a node.

@@ -1,6 +1,7 @@
 //! Nodes, clients and a network without loss, in one place and one thread.
 mod batches;
 mod budgets;
+mod demoted;
 mod engine;
 mod exchange;
 mod flow;

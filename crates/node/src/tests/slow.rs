@@ -36,7 +36,7 @@ impl World {
     }
 
     /// A client reads until nothing is left, also on disk.
-    fn read_all(&mut self, at: usize) {
+    pub(super) fn read_all(&mut self, at: usize) {
         let (id, node) = (self.programs[at].id, self.programs[at].node);
         self.programs[at].reads = true;
         for _ in 0..1_000 {
@@ -46,12 +46,12 @@ impl World {
         self.settle();
     }
 
-    fn connect_slow(&mut self, node: usize, name: &str, slow: SlowRequest) -> usize {
+    pub(super) fn connect_slow(&mut self, node: usize, name: &str, slow: SlowRequest) -> usize {
         let hello = Hello { name: ClientName::new(name.as_bytes()), slow: Some(slow), ..Hello::default() };
         self.connect_with(node, ClientEnd::new(&hello))
     }
 
-    fn pass_time(&mut self, time: Duration) {
+    pub(super) fn pass_time(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
             self.settle();
@@ -317,7 +317,7 @@ fn a_policy_that_is_not_allowed_is_refused_with_those_that_are() {
     let bob = world.connect_slow(0, "bob", SlowPolicy::Block.into());
     let (reason, text) = world.farewell(bob);
     assert_eq!(reason, consort_session::DisconnectReason::NotAllowed);
-    assert!(text.contains("the slow policy block, only for disconnect, spool; "), "{text}");
+    assert!(text.contains("the slow policy block, only for disconnect, spool, demote; "), "{text}");
     let again = world.connect(0, "bob");
     world.join(again, "g");
     assert_eq!(world.story(again).len(), 1, "the name is free");

@@ -46,7 +46,7 @@ fn a_hello_that_says_no_policy_or_half_of_one_is_refused() {
     let mut hello = BytesMut::new();
     Hello { slow: Some(SlowPolicy::Spool.into()), ..Hello::default() }.put(&mut hello);
     let policy = hello.len() - 13;
-    for unknown in [0, 4, 0xff] {
+    for unknown in [0, 5, 0xff] {
         hello[policy] = unknown;
         assert_eq!(to_fresh(&hello).text, format!("malformed slow policy at byte {policy} of frame 1"));
     }

@@ -90,7 +90,8 @@ public sealed interface Event {
 
     /**
      * One send was not taken, or changed nothing. With 0 as its number and {@link RefusalCause#DENIED} the rules have
-     * changed: this client is made to leave a group, as the group's next view shows.
+     * changed: this client is made to leave a group, as the group's next view shows. With {@link RefusalCause#DEMOTED} it
+     * is made to because it does not read.
      *
      * @param send its number
      * @param cause why, for programs
@@ -169,6 +170,8 @@ public sealed interface Event {
         FENCED,
         FORGOTTEN,
         /** The rules do not let the client do it. */
-        DENIED;
+        DENIED,
+        /** The client does not read, and was made to leave the group. */
+        DEMOTED;
     }
 }
