@@ -63,10 +63,10 @@ impl<E: Engine> Node<E> {
         if let Some(Mismatch { member, at }) = self.mismatch {
             say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
         }
-        self.engine.observe(self.now, &mut |fact| {
-            if let Fact::Peer(reach) = fact {
-                say(&format!("peer_{}", reach.node), reach.to_string());
-            }
+        self.engine.observe(self.now, &mut |fact| match fact {
+            Fact::Peer(reach) => say(&format!("peer_{}", reach.node), reach.to_string()),
+            Fact::Part { what, part, value } => say(&format!("{what}_{part}"), value),
+            Fact::Counter(..) | Fact::State(_) => {}
         });
         for (number, (at, change)) in self.history.iter().enumerate() {
             say(&format!("change_{number}"), format!("{} ms ago: {change}", self.now.since(*at).as_millis()));

@@ -33,6 +33,15 @@ pub enum Fact {
     Peer(PeerReach),
     /// One line for `status`: the engine's state and, where it waits, the cause.
     State(String),
+    /// The same of one of several parts of the engine, such as a ring, beside the line of the whole.
+    Part {
+        /// What is told; names are stable, and numbers end in their unit where they have one.
+        what: &'static str,
+        /// Of which part.
+        part: u16,
+        /// It.
+        value: String,
+    },
 }
 
 /// What is known of the way to and from another node.

@@ -4,10 +4,9 @@ use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission, WaitState, state_of,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission, WaitState,
 };
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
-use std::collections::BTreeMap;
 
 /// How long a node that leaves waits for its messages.
 const FAREWELL: Duration = Duration::from_millis(300);
@@ -128,7 +127,8 @@ impl Engine for MultiRing {
                 }
             });
         }
-        see(Fact::State(self.describe(now)));
+        see(Fact::State(self.describe()));
+        self.each_part(now, see);
     }
 }
 
@@ -141,33 +141,5 @@ impl MultiRing {
         }
         let ring = RingId(u8::try_from(stream.0).ok()?);
         self.rings.contains_key(&ring).then_some(ring)
-    }
-
-    /// The rings' counters, added up, and those of the merge.
-    fn each_counter(&self, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
-        let mut sums = BTreeMap::<&'static str, u64>::new();
-        for ring in self.rings.values() {
-            consort_order::each_counter(ring, now, &mut |name, value| *sums.entry(name).or_default() += value);
-        }
-        // What waits in this engine waits in no ring.
-        *sums.entry("queued_bytes").or_default() += self.outgoing.bytes() as u64;
-        *sums.entry("assertion_failures").or_default() += self.counters.unplaced;
-        sums.into_iter().for_each(|(name, value)| see(name, value));
-        let c = &self.counters;
-        see("merged_items", c.handed_out);
-        see("merged_void", c.voided);
-        see("merge_waiting_bytes", self.rings.keys().map(|ring| self.merge.bytes(*ring) as u64).sum());
-        see("merge_wait_max_us", u64::try_from(c.longest_wait.as_micros()).unwrap_or(u64::MAX));
-        see("skips_asked", c.asked);
-        see("skips_due", c.skips);
-    }
-
-    fn describe(&self, now: Instant) -> String {
-        let waits: Vec<_> = self.waits.iter().filter(|(_, waiting)| waiting.slot.is_some()).collect();
-        let waits: Vec<_> = waits.iter().map(|(ring, _)| ring.to_string()).collect();
-        let waits = if waits.is_empty() { "for no ring".into() } else { format!("for {}", waits.join(", ")) };
-        let place = if self.inside.is_some() { "in" } else { "outside" };
-        let rings: Vec<_> = self.rings.iter().map(|(id, ring)| format!("{id}: {}", state_of(ring, now))).collect();
-        format!("{place} view {}, waits {waits}; {}", self.current, rings.join("; "))
     }
 }

@@ -17,6 +17,7 @@ mod merging;
 mod restart;
 mod rings;
 mod skipping;
+mod told;
 
 /// An ordering engine: takes part in all rings, and hands out what they decide in one order.
 #[derive(Clone, Debug)]
