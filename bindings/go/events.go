@@ -63,6 +63,7 @@ const (
 	RefusedForgotten        RefusalCause = 15
 	RefusedDenied           RefusalCause = 16
 	RefusedDemoted          RefusalCause = 17
+	RefusedAcrossRings      RefusalCause = 18
 )
 
 const (
@@ -90,7 +91,7 @@ var (
 	primary  = []string{"", "yes", "pending", "no", "no_policy"}
 	refusals = []string{"", "budget", "too_large", "too_many_targets", "leaving", "unsupported", "already_member",
 		"not_member", "too_many_groups", "closed", "groups_full", "not_representable", "not_primary", "missing", "fenced",
-		"forgotten", "denied", "demoted"}
+		"forgotten", "denied", "demoted", "across_rings"}
 	reasons = []string{"", "goodbye", "malformed", "version", "silent", "slow", "stopping", "name_taken", "not_allowed",
 		"too_many_clients", "restarting", "spool_failed", "denied", "unproven", "token_malformed", "token_unknown",
 		"token_expired"}

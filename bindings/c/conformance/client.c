@@ -15,7 +15,7 @@ static const char *const primaries[] = {"", "yes", "pending", "no", "no_policy"}
 static const char *const refusals[] = {"",        "budget",         "too_large",  "too_many_targets", "leaving",
                                        "unsupported", "already_member", "not_member", "too_many_groups",  "closed",
                                        "groups_full", "not_representable", "not_primary", "missing", "fenced",
-                                       "forgotten", "denied"};
+                                       "forgotten", "denied", "demoted", "across_rings"};
 static const char *const reasons[] = {"",     "goodbye",  "malformed",  "version",     "silent",          "slow",
                                       "stopping", "name_taken", "not_allowed", "too_many_clients", "restarting",
                                       "spool_failed", "denied", "unproven", "token_malformed", "token_unknown",

@@ -220,6 +220,8 @@ enum consort_refusal
   CONSORT_REFUSED_DENIED = 16,
   // The client does not read, and was made to leave the group.
   CONSORT_REFUSED_DEMOTED = 17,
+  // A message to groups of rings that no ring covers together.
+  CONSORT_REFUSED_ACROSS_RINGS = 18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

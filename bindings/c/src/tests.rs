@@ -52,8 +52,9 @@ fn numbers_are_the_librarys() {
     assert_eq!(codes::cause(ChangeCause::Join), consort_cause::CONSORT_CAUSE_JOIN as i32);
     assert_eq!(codes::primary(Primary::Yes), consort_primary::CONSORT_PRIMARY_YES as i32);
     assert_eq!(codes::primary(Primary::NoPolicy), consort_primary::CONSORT_PRIMARY_NO_POLICY as i32);
-    let last = (RefusalCause::ALL.len(), RefusalCause::Demoted);
-    assert_eq!((last.0 as i32, codes::refusal(last.1)), (17, consort_refusal::CONSORT_REFUSED_DEMOTED as i32));
+    let last = (RefusalCause::ALL.len(), RefusalCause::AcrossRings);
+    let number = consort_refusal::CONSORT_REFUSED_ACROSS_RINGS as i32;
+    assert_eq!((last.0 as i32, codes::refusal(last.1), number), (18, number, 18));
     let last = (DisconnectReason::ALL.last(), DisconnectReason::TokenExpired);
     let number = consort_reason::CONSORT_REASON_TOKEN_EXPIRED as i32;
     assert_eq!((last.0, codes::reason(last.1), number), (Some(&last.1), number, 16));

@@ -61,3 +61,4 @@ class Refusal(IntEnum):
     FORGOTTEN = 15
     DENIED = 16
     DEMOTED = 17
+    ACROSS_RINGS = 18

@@ -4,10 +4,9 @@
 //! still comes to it; what comes behind it is read from what is retained, as much as it reads. It may join again.
 use crate::Node;
 use crate::rights::{MembershipStep, NO_REQUEST};
-use consort_group::ordered;
 use consort_order::{Engine, Refused};
 use consort_session::{Refusal, RefusalCause};
-use consort_types::{Class, ClientId, GroupName, Service};
+use consort_types::{ClientId, GroupName};
 use std::collections::{BTreeMap, VecDeque};
 
 /// What making a client leave costs, counted as bytes copied.
@@ -104,7 +103,7 @@ impl<E: Engine> Node<E> {
             None => self.begin_demotion(client),
             Some(None) => self.clients.demotions().end_turn(),
             Some(Some(group)) => {
-                let answer = self.ask_engine(Class::Client, Service::Agreed, ordered::leave(client, &group).into());
+                let answer = self.ask_leave(client, &group);
                 // Before the drain: an engine may deliver at once what it has just accepted.
                 if !matches!(answer, Err(Refused::Full { .. })) {
                     if answer.is_ok() {

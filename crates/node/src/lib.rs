@@ -31,6 +31,7 @@ mod rights;
 pub mod rotation;
 mod slow_clients;
 mod status;
+pub mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
@@ -72,9 +73,10 @@ use producers::ProducerDesk;
 use reading::{Readers, Retention, Verdicts};
 use rights::RightsDesk;
 use std::collections::VecDeque;
+use streams::GroupStreams;
 use wait_monitor::WaitMonitor;
 
-/// The only order there is so far.
+/// The only stream of most engines, and of the others that of what concerns no group.
 const STREAM: OrderStream = OrderStream(0);
 /// How much is taken from the allocator at once for what beacons are to carry.
 const DIGESTS: usize = 2 << 10;
@@ -86,6 +88,7 @@ pub struct Node<E: Engine> {
     datagrams: Datagrams,
     clients: Sessions,
     groups: Groups,
+    streams: GroupStreams,
     pending: PendingDeliveries,
     offers: OfferTable,
     /// Whether the engine can show what it has retained.
@@ -172,6 +175,7 @@ impl<E: Engine> Node<E> {
             datagrams: Datagrams::new(identity),
             clients: Sessions::new(limits),
             groups: Groups::new(identity.me),
+            streams: GroupStreams::default(),
             pending: PendingDeliveries::default(),
             offers: OfferTable::default(),
             effects: VecDeque::new(),

@@ -15,7 +15,7 @@ use consort_group::{ClientName, Targets};
 use consort_order::{Engine, Refused};
 use consort_rights::{Denial, Identity, Rules, Verb};
 use consort_session::{Disconnect, DisconnectReason, Refusal, RefusalCause};
-use consort_types::{Class, ClientId, GroupName, Instant, Service};
+use consort_types::{ClientId, GroupName, Instant};
 use consort_wire::Payload;
 
 /// What making a client leave costs, counted as bytes copied.
@@ -140,8 +140,7 @@ impl<E: Engine> Node<E> {
         }
         let Some((client, group)) = self.rights.next_expulsion().cloned() else { return false };
         self.pending.spend(EXPELLING);
-        let payload = ordered::leave(client, &group).into();
-        let answer = self.ask_engine(Class::Client, Service::Agreed, payload);
+        let answer = self.ask_leave(client, &group);
         // Before the drain: an engine may deliver at once what it has just accepted.
         if !matches!(answer, Err(Refused::Full { .. })) {
             self.rights.expelled(answer.is_ok());

@@ -5,7 +5,7 @@ use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
 use consort_session::{Ask, Disconnect, DisconnectReason, ListQuery, Refusal, RefusalCause, event};
-use consort_types::{Class, ClientId, Duration, Instant, Service};
+use consort_types::{Class, ClientId, Duration, GroupName, Instant, OrderStream, Service};
 use consort_wire::Payload;
 
 /// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
@@ -58,20 +58,28 @@ impl<E: Engine> Node<E> {
                         SendVerdict::Waits => return false,
                     }
                 }
-                return self.submit(client, service, payload, None);
+                let mut stream = STREAM;
+                if self.streams.are_many() {
+                    let Some(found) = self.stream_or_refuse(client, &payload) else { return true };
+                    stream = found;
+                }
+                return self.submit(client, (service, stream), payload, None);
             }
+            //= MP59
             Ask::Join { group, closed } => {
                 if let Some(refusal) = self.join_refusal(client, &group) {
                     self.clients.refuse(client, &refusal);
                 } else if let Some(name) = self.clients.name_for_join(client) {
                     self.clients.note_group(client, &group);
                     let payload = ordered::join(client, &name, &group, closed).into();
-                    return self.submit(client, Service::Agreed, payload, Some(MembershipStep::Join));
+                    let to = (Service::Agreed, self.streams.of(group.as_bytes()));
+                    return self.submit(client, to, payload, Some(MembershipStep::Join));
                 }
             }
             Ask::Leave(group) => {
                 let payload = ordered::leave(client, &group).into();
-                return self.submit(client, Service::Agreed, payload, Some(MembershipStep::Leave));
+                let to = (Service::Agreed, self.streams.of(group.as_bytes()));
+                return self.submit(client, to, payload, Some(MembershipStep::Leave));
             }
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
@@ -86,12 +94,18 @@ impl<E: Engine> Node<E> {
         true
     }
 
-    fn submit(&mut self, client: ClientId, service: Service, payload: Payload, step: Option<MembershipStep>) -> bool {
+    fn submit(
+        &mut self,
+        client: ClientId,
+        (service, stream): (Service, OrderStream),
+        payload: Payload,
+        step: Option<MembershipStep>,
+    ) -> bool {
         self.watch_waits();
         if self.full {
             return false;
         }
-        let answer = self.ask_engine(Class::Client, service, payload);
+        let answer = self.ask_engine(Submission { class: Class::Client, service, stream, payload });
         // Before the drain: an engine may deliver at once what it has just accepted.
         match answer {
             Ok(()) => {
@@ -107,13 +121,19 @@ impl<E: Engine> Node<E> {
 
     /// One input of the engine, drained.
     pub(crate) fn hand_over(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
-        let answer = self.ask_engine(class, service, payload);
+        let answer = self.ask_engine(Submission { class, service, stream: STREAM, payload });
         self.drain_engine();
         answer
     }
 
-    pub(crate) fn ask_engine(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
-        let submission = Submission { class, service, stream: STREAM, payload };
+    /// A leave that the client did not ask for; the engine is not drained.
+    pub(crate) fn ask_leave(&mut self, client: ClientId, group: &GroupName) -> Result<(), Refused> {
+        let (stream, payload) = (self.streams.of(group.as_bytes()), ordered::leave(client, group).into());
+        self.ask_engine(Submission { class: Class::Client, service: Service::Agreed, stream, payload })
+    }
+
+    fn ask_engine(&mut self, submission: Submission) -> Result<(), Refused> {
+        let class = submission.class;
         let answer = self.engine.submit(self.now, submission);
         let full = matches!(answer, Err(Refused::Full { .. }));
         match class {

@@ -75,6 +75,8 @@ codes! {
         Denied = 16 "denied",
         /// The client does not read, and was made to leave the group.
         Demoted = 17 "demoted",
+        /// A message to groups of rings that no ring covers together.
+        AcrossRings = 18 "across_rings",
     }
 }
 

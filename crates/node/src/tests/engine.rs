@@ -84,6 +84,8 @@ pub(super) struct Sequencer {
     /// Names the order.
     pub order: u64,
     submitted: u64,
+    /// The streams that client messages were for.
+    pub streams: Vec<u16>,
     tick: Option<Instant>,
     outputs: VecDeque<Output<Numbered>>,
 }
@@ -117,6 +119,7 @@ impl Sequencer {
             is_away: false,
             order: 77,
             submitted: 0,
+            streams: Vec::new(),
             tick: None,
             outputs: VecDeque::new(),
         }
@@ -230,6 +233,7 @@ impl Engine for Sequencer {
         let payload: Payload = submission.payload;
         let message = Numbered { position: 0, sender, class, service, payload: payload.to_bytes() };
         self.submitted += 1;
+        self.streams.extend(client.then_some(submission.stream.0));
         if self.at_once && self.members[0] == self.me {
             self.queued -= len;
             self.send(message);

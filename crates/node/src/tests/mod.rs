@@ -21,6 +21,7 @@ mod slow;
 mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
+mod streams;
 mod views;
 mod wait_causes;
 

@@ -172,6 +172,8 @@ public sealed interface Event {
         /** The rules do not let the client do it. */
         DENIED,
         /** The client does not read, and was made to leave the group. */
-        DEMOTED;
+        DEMOTED,
+        /** A message to groups of rings that no ring covers together. */
+        ACROSS_RINGS;
     }
 }
