@@ -126,7 +126,12 @@ pub fn promises(protocol: Protocol) -> usize {
 /// What daemons promise of the order: groups ride on agreed messages only.
 pub fn promised(protocol: Protocol) -> PromisedOrder {
     let per_component = matches!(protocol, Protocol::Toto | Protocol::Plato);
-    PromisedOrder { per_component, quorum: protocol == Protocol::Paxos, ..PromisedOrder::default() }
+    PromisedOrder { per_component, quorum: is_of_a_quorum(protocol), ..PromisedOrder::default() }
+}
+
+/// Whether a majority of acceptors decides the order.
+const fn is_of_a_quorum(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Paxos | Protocol::MultiRing)
 }
 
 fn bounds(protocol: Protocol) -> Bounds {

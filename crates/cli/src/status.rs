@@ -11,6 +11,7 @@ use crate::runtime_dir::Card;
 use crate::usage;
 use crate::words::{state, without_lives};
 use consort::Address;
+use consort_inquiry::story;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -138,7 +139,7 @@ fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    let remarks = [hearing(answers), plain_talk(answers), lacking_keys(answers)].concat();
+    let remarks = [hearing(answers), rings(answers), plain_talk(answers), lacking_keys(answers)].concat();
     for line in table(answers).iter().chain(&remarks) {
         writeln!(out, "{line}")?;
     }
@@ -183,6 +184,16 @@ fn hearing(answers: &[DaemonStatus]) -> Vec<String> {
     };
     let lines: Vec<String> = answers.iter().filter_map(heard).collect();
     if lines.is_empty() { lines } else { [vec![String::new()], lines].concat() }
+}
+
+/// How each ring stands at each daemon, where there are many.
+fn rings(answers: &[DaemonStatus]) -> Vec<String> {
+    let row = |answer: &DaemonStatus| {
+        let (cluster, node) = (answer.cluster.clone(), answer.node);
+        let rows = story::rings(&answer.status).into_iter();
+        rows.map(move |(ring, state)| format!("{cluster} node {node} ring {ring}: {state}"))
+    };
+    answers.iter().flat_map(row).collect()
 }
 
 /// Which daemons say everything in plain text over a network.
@@ -260,6 +271,12 @@ mod tests {
         let all = [answer(&[("peer_n2", "heard 3 ms ago, hears us"), ("peer_n3", "never heard")]), answer(&[])];
         assert_eq!(hearing(&all), ["", "default node 1 hears both ways n2; never heard n3"]);
         assert!(hearing(&all[1..]).is_empty());
+    }
+
+    #[test]
+    fn each_ring_has_a_line() {
+        let all = [answer(&[("ring_2", "merged 3 of 9, nothing waits"), ("ring_wait_us_2", "0")]), answer(&[])];
+        assert_eq!(rings(&all), ["default node 1 ring 2: merged 3 of 9, nothing waits"]);
     }
 
     #[test]

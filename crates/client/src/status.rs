@@ -29,7 +29,7 @@ impl Status {
         self.get("node")?.strip_prefix('n')?.parse().ok().map(NodeId)
     }
 
-    /// What orders the messages: `ring`, `toto`, `plato` or `paxos`.
+    /// What orders the messages: `ring`, `toto`, `plato`, `paxos` or `multiring-paxos`.
     pub fn protocol(&self) -> Option<&str> {
         self.get("protocol")
     }

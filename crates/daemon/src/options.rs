@@ -30,8 +30,8 @@ daemon takes the lowest free place, and those that run find each other.
 On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
-  --protocol NAME    ring, toto, plato or paxos: what orders the messages
-                     [ring]
+  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders the
+                     messages [ring]
   --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
@@ -180,7 +180,7 @@ impl Options {
         let mut settings =
             Settings::local(self.cluster.as_deref().unwrap_or("default"), self.nodes.unwrap_or(local::NODES));
         settings.protocol = self.protocol.unwrap_or(settings.protocol);
-        settings.paxos.storage = self.storage.unwrap_or(settings.paxos.storage);
+        settings.paxos.storage = self.storage;
         settings.ring.acceleration = self.ring.unwrap_or(settings.ring.acceleration);
         settings.ring.datagram = self.datagram.unwrap_or(settings.ring.datagram);
         settings
@@ -287,7 +287,10 @@ mod tests {
             "--metrics: `9464` does not fit; give ADDRESS:PORT, such as 127.0.0.1:9464"
         );
         assert_eq!(problem("--storage disk"), "--storage: `disk` does not fit; give memory, async or sync");
-        assert_eq!(problem("--protocol vote"), "--protocol: `vote` does not fit; give ring, toto, plato or paxos");
+        assert_eq!(
+            problem("--protocol vote"),
+            "--protocol: `vote` does not fit; give ring, toto, plato, paxos or multiring-paxos"
+        );
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));
         assert_eq!(problem("--slow wait"), "--slow: `wait` does not fit; give disconnect, spool, block or demote");

@@ -3,6 +3,7 @@ use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::{incarnation, metrics, reload, security, tls};
+use consort_multiring_paxos::MultiRing;
 use consort_net::{
     BindError, ClientPolicy, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, Reload, RunError,
     Security, SocketRole, Sockets, Stop,
@@ -36,6 +37,7 @@ enum AnyNode {
     Toto(Box<Node<Toto>>),
     Plato(Box<Node<Plato>>),
     Paxos(Box<Node<Paxos>>),
+    MultiRing(Box<Node<MultiRing>>),
 }
 
 /// Takes the node's place on this machine and binds: the given node, or the lowest free one that is at home here. `ask` is
@@ -97,6 +99,7 @@ impl AnyNode {
             Self::Toto(node) => consort_net::run(sockets, *node, stop),
             Self::Plato(node) => consort_net::run(sockets, *node, stop),
             Self::Paxos(node) => consort_net::run(sockets, *node, stop),
+            Self::MultiRing(node) => consort_net::run(sockets, *node, stop),
         }
     }
 }
@@ -156,6 +159,11 @@ fn engine_and_node(
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Paxos(Box::new(node_of(settings, identity, engine, reload))))
         }
+        Protocol::MultiRing => {
+            let engine = MultiRing::new(settings.multiring_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::MultiRing(Box::new(node_of(settings, identity, engine, reload))))
+        }
     }
 }
 
@@ -163,7 +171,9 @@ fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, eng
     let (bytes, keep) = settings.sessions_retain;
     let keep = consort_types::Duration::from_nanos(keep.as_nanos().try_into().unwrap_or(u64::MAX));
     let node = Node::new(identity, engine, settings.limits).of_nodes(settings.nodes.len()).retaining(bytes, keep);
-    node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now())
+    let mut node = node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now());
+    node.set_streams(settings.group_streams());
+    node
 }
 
 /// How many files a daemon has open beside its clients, and some to spare.
@@ -316,7 +326,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
         options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
     options.tls = tls::listen(settings)?;
-    options.links = settings.protocol == Protocol::Paxos;
+    options.links = matches!(settings.protocol, Protocol::Paxos | Protocol::MultiRing);
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
     options.scheduling = settings.scheduling;
@@ -339,6 +349,10 @@ const NUMBERS_MOST: u64 = 64 << 20;
 /// Where the node's protocol keeps its records. Votes stand in a directory of their own.
 fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
     let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
+    // Many rings keep their votes in memory.
+    if settings.protocol == Protocol::MultiRing {
+        return Ok(None);
+    }
     if settings.protocol != Protocol::Paxos {
         let directory = home.join(format!("node-{node}.records"));
         return Ok(Some(Records { directory, keep: Keep::Synced, most: NUMBERS_MOST }));

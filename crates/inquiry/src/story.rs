@@ -25,6 +25,8 @@ pub struct Story {
     pub changes: Vec<ToldChange>,
     /// Whom it hears.
     pub peers: Vec<PeerStatus>,
+    /// Each ring, where there are many: its number, and how it stands.
+    pub rings: Vec<(u16, String)>,
     /// What clients' requests wait for, if they do.
     pub requests_wait_for: Option<String>,
     /// Its clients that do not read, and what is done about them.
@@ -74,6 +76,7 @@ impl Story {
             members: text("members").split_whitespace().map(str::to_owned).collect(),
             changes,
             peers: peers::of(&status),
+            rings: rings(&status),
             requests_wait_for: status.get("requests_wait_for").cloned(),
             slow_clients: status.get("slow_clients").cloned(),
         })
@@ -96,6 +99,7 @@ impl Story {
         let now = Primary::from_word(&self.primary).map_or("", primary);
         lines.push(format!("Now {}; view {}{}.", state(&self.state), self.current(), now));
         lines.push(format!("Node {} {}.", self.node, peers::sentence(&self.peers)));
+        lines.extend(self.rings.iter().map(|(ring, state)| format!("Ring {ring}: {state}.")));
         lines.extend(self.requests_wait_for.iter().map(|cause| format!("Requests of its clients wait: {cause}.")));
         lines.extend(self.slow_clients.iter().map(|slow| format!("Slow clients: {slow}.")));
         lines
@@ -141,6 +145,14 @@ impl ToldChange {
             false => told.join("; "),
         }
     }
+}
+
+/// The rows of rings in a status, by number.
+pub fn rings(status: &BTreeMap<String, String>) -> Vec<(u16, String)> {
+    let row = |(key, state): (&String, &String)| Some((key.strip_prefix("ring_")?.parse().ok()?, state.clone()));
+    let mut rows: Vec<_> = status.iter().filter_map(row).collect();
+    rows.sort_unstable();
+    rows
 }
 
 /// The changes in a status, in their order.
@@ -292,6 +304,16 @@ Node 1 hears both ways n2; never heard n3.";
         let lines = told.lines(10);
         assert_eq!(lines[before], "Requests of its clients wait: slow_client:c2@n1.");
         assert!(lines[before + 1].starts_with("Slow clients: #bob#n1 has its groups wait for 300 ms"), "{lines:?}");
+    }
+
+    #[test]
+    fn rings_are_told_by_number_and_their_counts_are_not() {
+        let rows = [("ring_10", "merged 1 of 1"), ("ring_2", "merged 3 of 9"), ("ring_wait_us_2", "7")];
+        let status: BTreeMap<_, _> = rows.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let mut told = story();
+        told.rings = rings(&status);
+        let lines = told.lines(10);
+        assert_eq!(lines[lines.len() - 2..], ["Ring 2: merged 3 of 9.", "Ring 10: merged 1 of 1."]);
     }
 
     #[test]

@@ -301,7 +301,16 @@ fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path)
     let acceptors = if nodes < 3 { "1" } else { "1, 2, 3" };
     let storage = storage.name();
     let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {RETAIN}\n");
-    let tail = if protocol == Protocol::Paxos { &paxos[..] } else { "" };
+    let rings = format!(
+        "\n[paxos]\nretain = {}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
+         [[ring]]\nid = 2\nacceptors = [{acceptors}]\n[[ring]]\nid = 3\nacceptors = [{acceptors}]\n",
+        3 * RETAIN
+    );
+    let tail = match protocol {
+        Protocol::Paxos => &paxos[..],
+        Protocol::MultiRing => &rings[..],
+        Protocol::Ring | Protocol::Toto | Protocol::Plato => "",
+    };
     (0..nodes).map(node).fold(head, |file, node| file + &node) + tail
 }
 

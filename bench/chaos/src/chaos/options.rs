@@ -22,14 +22,15 @@ receive in several groups. Storms alternate with calms, in which all must come b
 all must be delivered that living clients had sent. What every client saw is
 judged by the checkers of the simulator. With paxos all daemons may be killed at
 once, and nodes 1 and 2, of the three acceptors, keep their state. With storage
-memory these two are never ended. Clients of paxos also keep registers that are read,
+memory, and with multiring-paxos, these two are never ended. Clients of paxos also keep registers that are read,
 written, and compared and set; what they were told must be linearizable.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
-  --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
+  --protocol NAME  ring, toto, plato, paxos or multiring-paxos: what orders the
+                   messages [ring]
   --storage KIND   what acceptors of paxos keep: memory, async or sync [sync]
   --reads HOW      how registers are read: ordered, or local, without the order:
                    such a run must end red [ordered]
@@ -162,7 +163,10 @@ mod tests {
         assert_eq!(problem("--seconds NaN"), "--seconds: `NaN` does not fit; give a number from 3 to 86400");
         for none in ["vote", "raft"] {
             let problem = problem(&format!("--protocol {none}"));
-            assert_eq!(problem, format!("--protocol: no daemon offers `{none}`; use ring, toto, plato or paxos"));
+            assert_eq!(
+                problem,
+                format!("--protocol: no daemon offers `{none}`; use ring, toto, plato, paxos or multiring-paxos")
+            );
         }
         assert_eq!(problem("--storage disk"), "--storage: no daemon offers `disk`; use memory, async or sync");
         assert_eq!(problem("--reads dirty"), "--reads: no caller reads `dirty`; use ordered or local");

@@ -156,7 +156,8 @@ impl<'a> Run<'a> {
         }
         self.last_call()?;
         self.outcome.started_anew = self.fleet.times_started_anew();
-        if self.options.protocol != Protocol::Paxos && self.outcome.started_anew > 0 {
+        let may_start_anew = matches!(self.options.protocol, Protocol::Paxos | Protocol::MultiRing);
+        if !may_start_anew && self.outcome.started_anew > 0 {
             return Err(ChaosError::StartedAnew(self.outcome.started_anew));
         }
         self.outcome.daemons = self.fleet.finish()?;

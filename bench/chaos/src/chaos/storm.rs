@@ -54,7 +54,7 @@ pub struct Spared {
 pub fn spared(protocol: Protocol, storage: Storage, nodes: u16, seed: u64) -> Spared {
     let (majority, elder) = (vec![NodeId(1), NodeId(2)], elder(nodes, seed));
     match (protocol, storage) {
-        (Protocol::Paxos, Storage::Memory) => {
+        (Protocol::Paxos, Storage::Memory) | (Protocol::MultiRing, _) => {
             Spared { daemons: [majority, vec![elder]].concat(), disks: Vec::new(), outlasts: false }
         }
         (Protocol::Paxos, _) => Spared { daemons: vec![elder], disks: majority, outlasts: true },

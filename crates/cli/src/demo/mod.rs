@@ -32,9 +32,11 @@ behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken. With paxos it also kills the coordinator, then a majority,
 and reads the whole order again at two nodes.
 
-  --nodes N        daemons to start, 1 to 16, with paxos 3 to 16 [3]
+  --nodes N        daemons to start, 1 to 16, with paxos or multiring-paxos 3 to
+                   16 [3]
   --lines N        lines in the file, 1 to 10,000,000 [20,000]
-  --protocol NAME  ring, toto, plato or paxos: what orders the messages [ring]
+  --protocol NAME  ring, toto, plato, paxos or multiring-paxos: what orders the
+                   messages [ring]
   --file FILE      send the lines of this file instead
   --json           print one JSON object instead of the story
 ";
@@ -101,10 +103,12 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         }
         Ok(true)
     })?;
-    if options.protocol == Protocol::Paxos && options.nodes < majority::NODES_MIN {
+    let needs_majority = matches!(options.protocol, Protocol::Paxos | Protocol::MultiRing);
+    if needs_majority && options.nodes < majority::NODES_MIN {
         return Err(Failure::usage(format!(
-            "--nodes: with {} acceptors none may be missing, and paxos has nothing to show; give {} to 16",
+            "--nodes: with {} acceptors none may be missing, and {} has nothing to show; give {} to 16",
             options.nodes,
+            options.protocol.name(),
             majority::NODES_MIN
         )));
     }
@@ -175,10 +179,12 @@ mod tests {
     fn a_protocol_that_is_none_and_too_few_daemons_for_a_majority_are_refused() {
         assert_eq!(
             options("--protocol raft").unwrap_err().message,
-            "--protocol: `raft` does not fit; give ring, toto, plato or paxos"
+            "--protocol: `raft` does not fit; give ring, toto, plato, paxos or multiring-paxos"
         );
         let few = "--nodes: with 2 acceptors none may be missing, and paxos has nothing to show; give 3 to 16";
         assert_eq!(options("--nodes 2 --protocol paxos").unwrap_err().message, few);
+        let few = few.replace("paxos", "multiring-paxos");
+        assert_eq!(options("--nodes 1 --protocol multiring-paxos").unwrap_err().message, few.replace("2 acc", "1 acc"));
         assert_eq!(options("--protocol paxos --nodes 3").unwrap().nodes, 3);
         assert_eq!(options("--nodes 1").unwrap().nodes, 1, "a ring of one is one");
     }

@@ -18,11 +18,16 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn new(protocol: &str) -> Self {
+        Self::with(protocol, "")
+    }
+
+    /// The same with more in the file, behind the nodes.
+    pub fn with(protocol: &str, more: &str) -> Self {
         let world = World::new();
         let nodes = (1..=3).map(|id| format!("[[node]]\nid = {id}\naddress = \"127.0.0.1:{}\"\n", free_port()));
         let (nodes, multicast) = (nodes.collect::<String>(), free_port());
         let head = format!("cluster = \"{}\"\nprotocol = \"{protocol}\"", world.cluster);
-        let text = format!("{head}\nmulticast = \"239.192.1.7:{multicast}\"\n{nodes}");
+        let text = format!("{head}\nmulticast = \"239.192.1.7:{multicast}\"\n{nodes}{more}");
         let file = world.write("consort.toml", &text);
         let words =
             (1..=3).map(|id| ["daemon", "--config", &file, "--node", &id.to_string()].map(str::to_owned).to_vec());
@@ -63,7 +68,7 @@ impl Cluster {
         members.map_or(0, |(members, _)| members.split_whitespace().count())
     }
 
-    fn status(&self, at: usize) -> String {
+    pub fn status(&self, at: usize) -> String {
         let node = (at + 1).to_string();
         self.world.run(&["status", "--cluster", &self.world.cluster, "--node", &node, "--json"]).out
     }

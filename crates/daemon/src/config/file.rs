@@ -1,6 +1,6 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section, set};
-use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, rights, slow, spread};
+use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, rights, rings, slow, spread};
 use crate::failure::{Failure, Outcome};
 use crate::{local, runtime_dir};
 use consort_ring::Policy;
@@ -57,7 +57,10 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     let mut settings = Settings::new(cluster.unwrap_or_default(), nodes, multicast);
     settings.from_file = true;
     general(&mut root, &mut settings);
-    ring(&mut root.table("ring"), &mut settings);
+    settings.rings = rings::read(&mut root, settings.protocol, &settings.nodes);
+    if !root.is_list("ring") {
+        ring(&mut root.table("ring"), &mut settings);
+    }
     protocol::read(&mut root.table("toto"), &mut settings.toto);
     protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
     protocol::read_paxos(&mut root.table("paxos"), &mut settings.paxos);
@@ -324,7 +327,13 @@ interface = "198.51.100.12"
     fn the_example_shows_every_key_with_its_default() {
         let all: String = EXAMPLE
             .lines()
-            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line).to_owned() + "\n")
+            .map(|line| {
+                line.strip_prefix("# ")
+                    .filter(|rest| !rest.starts_with(' ') && rest.contains(" = "))
+                    .unwrap_or(line)
+                    .to_owned()
+                    + "\n"
+            })
             .collect();
         let (plain, spelled) = (parse("plain", EXAMPLE).unwrap(), parse("spelled", &all).unwrap());
         // Windows that are given are fixed.
@@ -352,6 +361,17 @@ interface = "198.51.100.12"
         assert_eq!((spelled.tcp_proves, plain.tcp_proves), (Some(true), None));
         assert_eq!((spelled.rights_file, plain.rights_file), (Some("/etc/consort/rights.toml".into()), None));
         assert_eq!((spelled.key, plain.key), (Some("/etc/consort/key".into()), None));
+        // Of rings it shows every key, apart from the token ring's.
+        let rings: String =
+            EXAMPLE.lines().filter_map(|line| Some(line.strip_prefix("#   ")?.to_owned() + "\n")).collect();
+        let many = parse(
+            "many",
+            &format!("protocol = \"multiring-paxos\"\n{GOOD}[[node]]\nid = 3\naddress = \"192.0.2.13\"\n{rings}"),
+        );
+        assert_eq!(many.unwrap().rings.len(), 1);
+        let message = problems(&format!("protocol = \"multiring-paxos\"\n{GOOD}[[ring]]\nzzzzzzzz = 1\n"));
+        let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
+        assert!(known.split(", ").all(|key| rings.contains(&format!("{key} = "))), "{known}");
         // A key that the example misses would be named here among those that are known.
         for section in [
             "",

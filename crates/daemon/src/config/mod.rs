@@ -4,6 +4,7 @@ mod file;
 mod protocol;
 mod reader;
 pub(crate) mod rights;
+mod rings;
 mod slow;
 mod spread;
 
@@ -25,6 +26,7 @@ pub use consort_net::Scheduling;
 pub use consort_paxos::Storage;
 pub use file::read;
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
+pub use rings::RingSettings;
 pub use spread::SpreadDoor;
 
 /// How much CPU is spent on answering quickly.
@@ -69,8 +71,10 @@ pub struct Settings {
     pub toto: Toto,
     /// PLATO's, where that is it.
     pub plato: Plato,
-    /// Ring Paxos', where that is it.
+    /// Ring Paxos', where that is it, and what many rings share.
     pub paxos: Paxos,
+    /// The rings of Multi-Ring Paxos, where that is it; without a file none, and it has some of its own.
+    pub rings: Vec<RingSettings>,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     /// How much CPU a quick answer is worth.
@@ -199,6 +203,7 @@ impl Settings {
             toto: Toto::default(),
             plato: Plato::default(),
             paxos: Paxos::default(),
+            rings: Vec::new(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -275,11 +280,13 @@ impl Settings {
             Protocol::Toto => self.toto_config().shared_settings(),
             Protocol::Plato => self.plato_config().shared_settings(),
             Protocol::Paxos => self.paxos_config().shared_settings(),
+            Protocol::MultiRing => self.multiring_config().shared_settings(),
         };
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable_by_key(|node| node.id);
         let multicast = self.multicast.map_or_else(|| "off".into(), |group| group.to_string());
         let mut shared: Vec<_> = engine.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        shared.extend(self.shared_rings());
         shared.push(("multicast".into(), multicast));
         shared.push(("limits.message".into(), self.limits.message_max.to_string()));
         shared.extend(nodes.iter().map(|node| (format!("address of node {}", node.id.0), node.token.to_string())));
@@ -303,6 +310,7 @@ impl Settings {
                 let paxos = self.paxos_config();
                 format!("paxos with acceptors {}, storage {}", list(&paxos.acceptors), paxos.storage.name())
             }
+            Protocol::MultiRing => self.summary_of_rings(),
         };
         let nodes = self.nodes.len();
         let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));

@@ -21,11 +21,18 @@ pub enum Protocol {
     Plato,
     /// A majority of acceptors keeps the order.
     Paxos,
+    /// Many such orders, merged into one.
+    MultiRing,
 }
 
 /// How the protocols are named.
-pub const PROTOCOLS: [(&str, Protocol); 4] =
-    [("ring", Protocol::Ring), ("toto", Protocol::Toto), ("plato", Protocol::Plato), ("paxos", Protocol::Paxos)];
+pub const PROTOCOLS: [(&str, Protocol); 5] = [
+    ("ring", Protocol::Ring),
+    ("toto", Protocol::Toto),
+    ("plato", Protocol::Plato),
+    ("paxos", Protocol::Paxos),
+    ("multiring-paxos", Protocol::MultiRing),
+];
 
 impl Protocol {
     /// Its name.
@@ -79,22 +86,16 @@ impl Default for Plato {
 }
 
 /// What of Ring Paxos can be set; the rest it shares with the ring.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Paxos {
     /// Who votes; where nothing is said the first up to seven nodes, an odd number of them.
     pub acceptors: Option<Vec<NodeId>>,
-    /// What acceptors keep through a restart.
-    pub storage: Storage,
-    /// How many bytes of the order are retained.
+    /// What acceptors keep through a restart; where nothing is said everything, or with many rings nothing.
+    pub storage: Option<Storage>,
+    /// How many bytes of the order are retained, of all rings together.
     pub retain: Option<usize>,
     /// For how long at most.
     pub retain_for: Option<Duration>,
-}
-
-impl Default for Paxos {
-    fn default() -> Self {
-        Self { acceptors: None, storage: Storage::Sync, retain: None, retain_for: None }
-    }
 }
 
 /// What acceptors may keep, by name.
@@ -105,7 +106,7 @@ pub const STORAGES: [(&str, Storage); 3] =
 pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
     let acceptors = section.numbers("acceptors", 1..=u16::MAX);
     paxos.acceptors = acceptors.map(|nodes| nodes.into_iter().map(NodeId).collect());
-    paxos.storage = section.choice("storage", &STORAGES).unwrap_or(paxos.storage);
+    paxos.storage = section.choice("storage", &STORAGES);
     paxos.retain = section.number("retain", RETAIN_LEAST..=RETAIN_MOST);
     paxos.retain_for = section.duration("retain_for");
     section.finish();
@@ -237,7 +238,7 @@ impl Settings {
         if let Some(acceptors) = &self.paxos.acceptors {
             config.acceptors.clone_from(acceptors);
         }
-        config.storage = self.paxos.storage;
+        config.storage = self.paxos.storage.unwrap_or(config.storage);
         config.retain = self.paxos.retain.unwrap_or(config.retain);
         config.retain_for = self.paxos.retain_for.unwrap_or(config.retain_for);
         config.message_max = ring.message_max;
@@ -285,6 +286,7 @@ impl Settings {
                 self.plato_config().validate().map_err(|error| (plato_key(error.setting), error.problem))
             }
             Protocol::Paxos => self.validate_paxos(),
+            Protocol::MultiRing => self.validate_rings(),
         }
     }
 }

@@ -106,6 +106,11 @@ impl<'a, 't> Section<'a, 't> {
         Section { notes: &mut *self.notes, table, name, asked: Vec::new() }
     }
 
+    /// Whether a key has a list, such as an array of tables.
+    pub fn is_list(&mut self, key: &'static str) -> bool {
+        self.find(key).is_some_and(|value| matches!(value.get_ref(), DeValue::Array(_)))
+    }
+
     /// Calls `read` with each table of an array of tables, such as `[[node]]`.
     pub fn each(&mut self, key: &'static str, mut read: impl FnMut(&mut Section<'_, 't>)) {
         let Some(value) = self.find(key) else { return };
@@ -265,7 +270,9 @@ impl<'a, 't> Section<'a, 't> {
 
     /// The value of a key, remembering that it was asked for and where it stands.
     fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'t>>> {
-        self.asked.push(key);
+        if !self.asked.contains(&key) {
+            self.asked.push(key);
+        }
         let (key, value) = self.table?.get_key_value(key)?;
         let line = self.notes.line(&key.span());
         let path = self.path(key.get_ref());

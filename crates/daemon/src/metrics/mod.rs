@@ -22,7 +22,9 @@ const FRESH: u64 = 100_000_000;
 
 /// Whether what a status tells under this key is a number that is counted or measured.
 pub fn is_number(key: &str) -> bool {
-    let labelled = table::LABELLED.iter().any(|(prefix, ..)| key.starts_with(prefix));
+    let prefixes = table::LABELLED.iter().map(|(prefix, ..)| prefix);
+    let labelled =
+        prefixes.chain(table::BY_RING.iter().map(|(prefix, _)| prefix)).any(|prefix| key.starts_with(prefix));
     labelled || table::METRICS.iter().any(|(known, ..)| *known == key)
 }
 

@@ -226,6 +226,13 @@ pub const METRICS: &[Metric] = &[
     ("links_lost", Counter, "Links to other nodes that broke. Normal: grows only when daemons come or go."),
     ("foreign_log", Counter, "Packets of another log. Normal: a few when daemons come or go."),
     ("outdated_packets", Counter, "Packets of earlier lives of nodes. Normal: a few when daemons come or go."),
+    // The merge of many rings.
+    ("merged_items", Counter, "Messages and views of all rings that got their place. Normal: grows with what is sent."),
+    ("merged_void", Counter, "Messages sent again in a later view. Normal: grows only when daemons come or go."),
+    ("merge_waiting_bytes", Gauge, "Bytes of some rings that wait for the others. Normal: below 1 MiB."),
+    ("merge_wait_max_us", Gauge, "The longest that messages waited for a ring. Normal: below 20000 but at the start."),
+    ("skips_asked", Counter, "Times that a coordinator was asked to go on. Normal: hundreds a second under load."),
+    ("skips_due", Counter, "Times that a ring led here went on without messages. Normal: 0 at rest."),
     // Membership.
     ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
     (
@@ -280,6 +287,14 @@ pub const METRICS: &[Metric] = &[
     ("datagrams_joined", Counter, "Datagrams joined from pieces. Normal: 0."),
     ("datagrams_torn", Counter, "Datagrams of which some pieces came, but not all. Normal: 0."),
     ("datagrams_own", Counter, "Datagrams of this node that came back. Normal: grows with what is multicast, or 0."),
+];
+
+/// What is told of each ring where there are many, by the beginning of its keys; its number is the label.
+pub const BY_RING: [(&str, &str); 4] = [
+    ("ring_open_instances_", "Items of a ring led here that wait for votes. Normal: below 256."),
+    ("ring_instances_", "Items of a ring that this node holds. Normal: about equal at all nodes."),
+    ("ring_waiting_bytes_", "Bytes of a ring that wait for others. Normal: below 1 MiB."),
+    ("ring_wait_us_", "How long messages have waited for a ring by now. Normal: below 10000."),
 ];
 
 /// Numbers whose key says more than which they are: prefix of the key, label, what it is and what is normal.

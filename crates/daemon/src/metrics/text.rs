@@ -1,6 +1,6 @@
 //! Metrics in the text format of Prometheus, version 0.0.4.
 use super::Status;
-use super::table::{LABELLED, METRICS, MetricKind};
+use super::table::{BY_RING, LABELLED, METRICS, MetricKind};
 use crate::peers;
 use crate::usage;
 use consort_types::Primary;
@@ -17,7 +17,10 @@ pub fn exposition(status: &Status, cluster: &str, pid: u32) -> String {
         }
     }
     for (prefix, label, help) in LABELLED {
-        labelled(&mut out, status, prefix, label, help);
+        labelled(&mut out, status, (prefix, MetricKind::Counter), label, help);
+    }
+    for (prefix, help) in BY_RING.iter().filter(|_| status.contains_key("merged_items")) {
+        labelled(&mut out, status, (prefix, MetricKind::Gauge), "ring", help);
     }
     neighbours(&mut out, status);
     process(&mut out, pid);
@@ -78,13 +81,13 @@ fn about(out: &mut Text, status: &Status, cluster: &str) {
     }
 }
 
-fn labelled(out: &mut Text, status: &Status, prefix: &str, label: &str, help: &str) {
+fn labelled(out: &mut Text, status: &Status, (prefix, kind): (&str, MetricKind), label: &str, help: &str) {
     let key = prefix.trim_end_matches('_');
-    out.head(key, MetricKind::Counter, help);
+    out.head(key, kind, help);
     for (name, value) in status.range(prefix.to_owned()..) {
         let Some(cause) = name.strip_prefix(prefix) else { break };
         if let Ok(number) = value.parse::<u64>() {
-            out.sample(key, MetricKind::Counter, &[(label, cause)], number as f64);
+            out.sample(key, kind, &[(label, cause)], number as f64);
         }
     }
 }
@@ -164,6 +167,18 @@ mod tests {
             assert!(told.lines().any(|found| found == line), "`{line}` is missing in:\n{told}");
         }
         assert!(!told.contains("peer=\"2\"") && !told.contains("consort_holds"), "{told}");
+    }
+
+    #[test]
+    fn rings_are_told_apart_by_their_numbers() {
+        let pairs =
+            [("merged_items", "5"), ("ring_1", "merged 3 of 9"), ("ring_wait_us_1", "7"), ("ring_wait_us_12", "0")];
+        let told = exposition(&status(&pairs), "c", u32::MAX);
+        for line in ["# TYPE consort_ring_wait_us gauge", "consort_ring_wait_us{ring=\"1\"} 7"] {
+            assert!(told.lines().any(|found| found == line), "`{line}` is missing in:\n{told}");
+        }
+        assert!(told.contains("consort_ring_wait_us{ring=\"12\"} 0"), "{told}");
+        assert!(!exposition(&status(&pairs[1..]), "c", u32::MAX).contains("ring_wait"), "one order has no rings");
     }
 
     #[test]
