@@ -10,6 +10,7 @@ pub mod scenes;
 mod toto;
 
 use consort_member::Policy;
+use consort_node::streams::GroupStreams;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
@@ -45,6 +46,10 @@ pub trait Simulated: Engine + Sized + 'static {
     /// The highest stream that messages of engines alone are for.
     fn streams(_config: &Self::Config) -> u16 {
         0
+    }
+    /// In which of its streams the groups of whole nodes stand.
+    fn group_streams(_config: &Self::Config) -> GroupStreams {
+        GroupStreams::default()
     }
     /// A drawn plan as far as this protocol is made for it.
     fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
@@ -156,6 +161,7 @@ fn whole<'a, E: Simulated>(
     sessions: &SessionsDrawn,
 ) -> Result<SimWorld<'a, Whole<E>>, String> {
     let settings = E::settings(&plan, true);
+    let streams = E::group_streams(&settings);
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
     let drawn = Limits {
@@ -185,6 +191,7 @@ fn whole<'a, E: Simulated>(
         let whole = Whole::new(&known, identity(member), node, limits, group.clone(), E::HOLDS);
         let mut whole = whole.with_reader(&known, bookmarks.clone()).with_roamers(&known, roaming.clone());
         whole = whole.with_resumers(&known, resuming.clone());
+        whole.node_mut().set_streams(streams.clone());
         touch(whole.node_mut());
         Ok(whole)
     })

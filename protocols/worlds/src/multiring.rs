@@ -2,12 +2,13 @@
 use crate::Simulated;
 use crate::paxos::suited;
 use consort_multiring_paxos::{Config, MultiRing, Ring, RingId};
+use consort_node::streams::{GroupStreams, StreamGroups};
 use consort_order::Engine;
 use consort_sim::checkers::Bounds;
 use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::RunPlan;
-use consort_types::{Duration, Incarnation, NodeId, Rng};
+use consort_types::{Duration, Incarnation, NodeId, OrderStream, Rng};
 
 /// What is retained where the log is to be trimmed: four times that holds what all nodes may have under way.
 const ENOUGH: usize = 2 << 20;
@@ -70,6 +71,18 @@ impl Simulated for MultiRing {
 
     fn streams(config: &Config) -> u16 {
         config.rings.len() as u16
+    }
+
+    /// One ring has groups by name, the others share the rest, and the one of the views is global.
+    fn group_streams(config: &Config) -> GroupStreams {
+        let named = config.rings.iter().map(|ring| ring.id).find(|ring| *ring != config.global);
+        let stream = |ring: &Ring| StreamGroups {
+            stream: OrderStream(ring.id.0.into()),
+            name: ring.id.to_string(),
+            patterns: if named == Some(ring.id) { vec!["few1".into(), "many*".into()] } else { Vec::new() },
+            global: ring.id == config.global,
+        };
+        GroupStreams::new(config.rings.iter().map(stream).collect())
     }
 
     fn suited(plan: RunPlan, whole: bool) -> RunPlan {
