@@ -54,6 +54,15 @@ fn with_paxos_the_demo_shows_that_the_order_outlasts_its_daemons() {
 }
 
 #[test]
+fn with_many_rings_the_demo_keeps_all_promises() {
+    let ran = World::new().run(&["demo", "--protocol", "multiring-paxos", "--json", "--lines", "200"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let verdict: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&verdict["ok"], &verdict["messages"]), (&true.into(), &600.into()));
+    assert_eq!(verdict["trouble"]["violations"], serde_json::json!([]));
+}
+
+#[test]
 fn a_demo_that_nobody_listens_to_is_played_to_its_end() {
     let world = World::new();
     let (reads, writes) = std::io::pipe().unwrap();

@@ -170,6 +170,11 @@ fn each_ring_has_its_row_in_status_story_and_metrics() {
     let status = &status[0]["status"];
     assert_eq!((&status["protocol"], status["ring_open_instances_3"].is_number()), (&"multiring-paxos".into(), true));
     assert!(status["ring_instances_3"].as_u64() > Some(1) && status["merged_items"].as_u64() > Some(3), "{status}");
+    let names = ["incarnation", "cluster", "configuration"];
+    let unknown = status.as_object().unwrap().iter().find(|(key, told)| {
+        !names.contains(&key.as_str()) && told.as_str().is_some_and(|told| told.parse::<u64>().is_ok())
+    });
+    assert_eq!(unknown, None, "every number is known to the metrics");
 }
 
 #[test]

@@ -18,4 +18,6 @@ consort_types::mutants!(
     UncoveredInstalled "installs a checkpoint that does not reach what is cached",
     AnyViewCounts "hands out messages that were sent in another view",
     NothingTakenBack "does not send again what a view has made void",
+    RingsOvertake "sends to a ring before what went to another one is handed out",
+    ViewsOfAnyRing "changes its view where any ring does",
 );

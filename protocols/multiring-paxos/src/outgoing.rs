@@ -84,8 +84,9 @@ impl Outgoing {
         Ok(id)
     }
 
-    /// The next message of a class, if it may go: not before those that went to another ring are handed out.
-    pub fn next(&self, class: Class) -> Option<&Own> {
+    /// The next message of a class, if it may go: not before those that went to another ring are handed out, unless it may
+    /// overtake them.
+    pub fn next(&self, class: Class, overtakes: bool) -> Option<&Own> {
         //= MP51
         let line = match class {
             Class::Control => &self.control,
@@ -94,7 +95,7 @@ impl Outgoing {
         let next = line.waiting.front()?;
         let follows = |last: &Own| {
             //= MP58
-            last.ring == next.ring && line.sent_bytes + next.payload.len() + OVERHEAD <= self.credit
+            (overtakes || last.ring == next.ring) && line.sent_bytes + next.payload.len() + OVERHEAD <= self.credit
         };
         line.sent.back().is_none_or(follows).then_some(next)
     }

@@ -47,7 +47,9 @@ impl MultiRing {
         self.counters.handed_out += 1;
         match item {
             LogItem::Message { sender, chunk } => self.on_message(position, sender, chunk),
-            LogItem::View(number) if ring == self.config.global => self.on_view(number),
+            LogItem::View(number) if ring == self.config.global || crate::mutated!(self.config, ViewsOfAnyRing) => {
+                self.on_view(number);
+            }
             LogItem::Primary(number) if ring == self.config.global => {
                 let id = self.views.primaries.remove(&number).filter(|id| self.inside == Some(*id));
                 self.output.extend(id.map(Output::Primary));

@@ -74,7 +74,8 @@ impl MultiRing {
 
     fn send_class(&mut self, now: Instant, class: Class) -> bool {
         let mut any = false;
-        while let Some(own) = self.outgoing.next(class) {
+        let overtakes = crate::mutated!(self.config, RingsOvertake);
+        while let Some(own) = self.outgoing.next(class, overtakes) {
             let payload = stamp(self.current, own.payload.clone());
             let submission = Submission { class, service: own.service, stream: OrderStream(0), payload };
             let taken = self.rings.get_mut(&own.ring).is_some_and(|ring| ring.submit(now, submission).is_ok());

@@ -28,6 +28,8 @@ const NOTICED: &[(Mutant, &[&str])] = &[
 const ENGINE: &[(Mutant, &[&str])] = &[
     (Mutant::AnyViewCounts, &["sender's order", "agreement", "names", "liveness"]),
     (Mutant::NothingTakenBack, &["liveness", "names"]),
+    (Mutant::RingsOvertake, &["sender's order", "agreement", "names"]),
+    (Mutant::ViewsOfAnyRing, &["agreement", "views", "liveness"]),
 ];
 
 thread_local! {

@@ -134,7 +134,7 @@ fn rings_have_no_more_of_a_node_than_its_credit_and_take_it_in_order() {
         [(1, 900), (1, 100), (1, 100), (1, 300), (2, 10)].map(|(ring, len)| push(&mut outgoing, ring, len)).into();
     let send = |outgoing: &mut Outgoing| {
         std::iter::from_fn(|| {
-            let id = outgoing.next(Class::Client)?.id;
+            let id = outgoing.next(Class::Client, false)?.id;
             outgoing.sent(Class::Client);
             Some(id)
         })
