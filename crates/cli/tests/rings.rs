@@ -1,5 +1,5 @@
 //! Real daemons whose groups live on many rings: one merged order, whichever ring carries what.
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
 #[path = "support/cluster.rs"]
 mod cluster;

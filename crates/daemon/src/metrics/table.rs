@@ -212,6 +212,15 @@ pub const METRICS: &[Metric] = &[
     ("instances_proposed", Counter, "Items proposed here. Normal: grows at the coordinator only."),
     ("instances_decided", Counter, "Items decided here. Normal: grows at the coordinator only."),
     ("instances_known", Gauge, "Items of the order that this node holds. Normal: about equal at all nodes."),
+    ("instances_retained", Gauge, "Items of the order that can be read again. Normal: any."),
+    (
+        "retained_bytes",
+        Gauge,
+        "Their bytes. Normal: at most `retain` below `[paxos]`; four times that for who is away.",
+    ),
+    ("checkpoints_taken", Counter, "Times that this node went on behind what others retain. Normal: 0."),
+    ("records_written", Counter, "Records of this node's votes. Normal: grows with what is sent; 0 with `memory`."),
+    ("ordered_messages", Gauge, "The place of the last message in the order. Normal: about equal at all nodes."),
     ("instances_learnt", Counter, "Items asked of other nodes. Normal: grows when this daemon was away."),
     ("open_instances", Gauge, "Items that wait for votes. Normal: below 256."),
     (
