@@ -302,9 +302,8 @@ fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path)
     let storage = storage.name();
     let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {RETAIN}\n");
     let rings = format!(
-        "\n[paxos]\nretain = {}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
-         [[ring]]\nid = 2\nacceptors = [{acceptors}]\n[[ring]]\nid = 3\nacceptors = [{acceptors}]\n",
-        3 * RETAIN
+        "\n[paxos]\nretain = {RETAIN}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
+         [[ring]]\nid = 2\nacceptors = [{acceptors}]\n[[ring]]\nid = 3\nacceptors = [{acceptors}]\n"
     );
     let tail = match protocol {
         Protocol::Paxos => &paxos[..],
