@@ -25,7 +25,13 @@ pub fn run(bytes: &[u8]) {
                 Ask::Open(OpenRequest { producer, .. }) => {
                     session.number(Numbered { producer, epoch: HistoryPlace::default(), number: 1 });
                 }
-                Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Forget | Ask::Declare(_) | Ask::Goodbye => {}
+                Ask::Status
+                | Ask::List(_)
+                | Ask::Read(_)
+                | Ask::Forget
+                | Ask::Declare(_)
+                | Ask::Rotate
+                | Ask::Goodbye => {}
             }
         }
         assert!(session.outstanding() <= limits.credit.max(limits.frame_max()), "the credit holds");
