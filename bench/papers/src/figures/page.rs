@@ -1,5 +1,5 @@
 //! The report: one page that needs nothing else.
-use super::figure::{Claim, Figure, Outcome, Paper, Run};
+use super::figure::{Chart, Claim, Figure, Outcome, Paper, Run};
 use super::plot;
 use super::{Tally, Verdict};
 use std::fmt::Write;
@@ -36,12 +36,7 @@ fn section(figure: &Figure, outcome: Option<&Outcome>) -> Result<String, String>
         (Some(outcome), _) => {
             let _ = writeln!(text, "<p>{}</p>", escape(&outcome.setting));
             for chart in &outcome.charts {
-                let _ = writeln!(
-                    text,
-                    "<figure><figcaption>{}</figcaption>{}</figure>",
-                    escape(&chart.title),
-                    plot::svg(chart)?
-                );
+                text += &picture(chart)?;
             }
             text += "<div class=\"wide\"><table><tr><th></th><th>paper</th><th>here</th><th>bound</th><th></th></tr>\n";
             outcome.claims.iter().for_each(|claim| text += &row(claim));
@@ -51,6 +46,15 @@ fn section(figure: &Figure, outcome: Option<&Outcome>) -> Result<String, String>
         (None, Run::With(_)) => text += "<p>Not run.</p>",
     }
     Ok(text + "</section>\n")
+}
+
+fn picture(chart: &Chart) -> Result<String, String> {
+    let entry = |(colour, sign, name): (String, &str, &str)| {
+        format!("<li><b style=\"color:{colour}\">{sign}</b> {}</li>", escape(name))
+    };
+    let legend: String = plot::legend(chart).map(entry).collect();
+    let (title, svg) = (escape(&chart.title), plot::svg(chart)?);
+    Ok(format!("<figure><figcaption>{title}</figcaption><ul class=\"legend\">{legend}</ul>{svg}</figure>\n"))
 }
 
 fn row(claim: &Claim) -> String {
@@ -76,6 +80,7 @@ section { border-top: 1px solid var(--line); }
 h3 { font-size: 1.05rem; }
 h3 span { font-weight: normal; }
 figure { margin: 1rem 0; } figcaption { font-weight: 600; } svg { width: 100%; height: auto; }
+.legend { list-style: none; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; margin: .3rem 0; padding: 0; font-size: .9rem; }
 .wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; }
 td, th { text-align: left; padding: .2rem .6rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 .good { color: var(--good); } .bad { color: var(--bad); } .open { color: var(--open); }

@@ -38,20 +38,34 @@ fn draw(chart: &Chart, text: &mut String) -> Result<(), Box<dyn std::error::Erro
     let mut builder = ChartBuilder::on(&root);
     builder.margin(12).x_label_area_size(44).y_label_area_size(68);
     let mut plane = builder.build_cartesian_2d(across, up)?;
-    let label = |axis: Axis| move |value: &f64| short(if axis.log { 10_f64.powf(*value) } else { *value });
+    let label = |axis: Axis| move |value: &f64| short(if axis.log { round(10_f64.powf(*value)) } else { *value });
     let (x_label, y_label) = (label(chart.x), label(chart.y));
     let mut mesh = plane.configure_mesh();
     mesh.x_desc(chart.x.label).y_desc(chart.y.label).light_line_style(TRANSPARENT);
     mesh.bold_line_style(BLACK.mix(0.15)).axis_desc_style(("sans-serif", 15)).label_style(("sans-serif", 13));
     mesh.x_label_formatter(&x_label).y_label_formatter(&y_label).draw()?;
-    for (curve, colour) in chart.curves.iter().zip(COLOURS.iter().cycle()) {
-        draw_curve(&mut plane, chart, curve, *colour)?;
+    for (curve, colour) in coloured(chart) {
+        draw_curve(&mut plane, chart, curve, colour)?;
     }
-    let mut legend = plane.configure_series_labels();
-    legend.position(SeriesLabelPosition::UpperLeft).label_font(("sans-serif", 13)).border_style(BLACK.mix(0.3));
-    legend.draw()?;
     root.present()?;
     Ok(())
+}
+
+/// What each curve is, for beside the picture, where it hides nothing: the colour as people write it in HTML, a sign, and the
+/// name.
+pub fn legend(chart: &Chart) -> impl Iterator<Item = (String, &'static str, &str)> {
+    coloured(chart).map(|(curve, RGBColor(red, green, blue))| {
+        let sign = match curve.style {
+            Style::Line => "\u{25cf}",
+            Style::Model => "- -",
+            Style::Paper => "\u{d7}",
+        };
+        (format!("#{red:02x}{green:02x}{blue:02x}"), sign, curve.name.as_str())
+    })
+}
+
+fn coloured(chart: &Chart) -> impl Iterator<Item = (&Curve, RGBColor)> {
+    chart.curves.iter().zip(COLOURS.iter().copied().cycle())
 }
 
 fn draw_curve(
@@ -62,21 +76,18 @@ fn draw_curve(
 ) -> Result<(), Box<dyn std::error::Error>> {
     let finite = curve.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
     let points: Vec<_> = finite.map(|(x, y)| (placed(chart.x, *x), placed(chart.y, *y))).collect();
-    let key = move |(x, y): (i32, i32)| PathElement::new(vec![(x, y), (x + 18, y)], colour.stroke_width(2));
     let marks = |points: Vec<(f64, f64)>| points.into_iter().map(move |at| Circle::new(at, 3, colour.filled()));
     match curve.style {
         Style::Line => {
-            plane.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?.label(&curve.name).legend(key);
+            plane.draw_series(LineSeries::new(points.clone(), colour.stroke_width(2)))?;
             plane.draw_series(marks(points))?;
         }
         Style::Model => {
-            let dashed = DashedLineSeries::new(points, 6, 4, colour.stroke_width(2));
-            plane.draw_series(dashed)?.label(&curve.name).legend(key);
+            plane.draw_series(DashedLineSeries::new(points, 6, 4, colour.stroke_width(2)))?;
         }
         Style::Paper => {
             let crosses = points.into_iter().map(|at| Cross::new(at, 6, colour.stroke_width(3)));
-            let mark = move |(x, y): (i32, i32)| Cross::new((x + 9, y), 5, colour.stroke_width(3));
-            plane.draw_series(crosses)?.label(&curve.name).legend(mark);
+            plane.draw_series(crosses)?;
         }
     }
     Ok(())
@@ -85,6 +96,12 @@ fn draw_curve(
 /// Where a value stands on its axis.
 fn placed(axis: Axis, value: f64) -> f64 {
     if axis.log { value.max(f64::MIN_POSITIVE).log10() } else { value }
+}
+
+/// To two digits.
+fn round(value: f64) -> f64 {
+    let unit = 10_f64.powf(value.log10().floor() - 1.0);
+    (value / unit).round() * unit
 }
 
 /// From nought, or from the least power that is shown, to a little above the largest.
@@ -113,11 +130,20 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_names_its_axes_units_and_curves() {
+    fn every_curve_has_a_colour_a_sign_and_its_name() {
+        let chart = chart(Axis::linear("x"), vec![(1.0, 2.0)]);
+        let told: Vec<_> = legend(&chart).collect();
+        assert_eq!(told[0], ("#1f77b4".into(), "\u{25cf}", "ours"));
+        assert_eq!((told[1].1, told[2].1), ("\u{d7}", "- -"));
+        assert!(svg(&chart).unwrap().contains("#1F77B4"));
+    }
+
+    #[test]
+    fn a_picture_names_its_axes_and_units() {
         for x in [Axis::linear("load, 1/s"), Axis::log("load, 1/s")] {
             let picture = svg(&chart(x, vec![(1.0, 10.0), (100.0, f64::NAN), (1_000.0, 25.0)])).unwrap();
             assert!(picture.starts_with("<svg") && picture.trim_end().ends_with("</svg>"), "{picture}");
-            for text in ["load, 1/s", "latency, us", "ours", "model", "paper &lt;&amp;&gt;"] {
+            for text in ["load, 1/s", "latency, us"] {
                 assert!(picture.contains(text), "{text}: {picture}");
             }
             assert!(!picture.contains("\"#000000\"") && !picture.contains("NaN"));
@@ -127,6 +153,11 @@ mod tests {
     #[test]
     fn nothing_to_draw_is_an_empty_picture() {
         assert!(svg(&chart(Axis::linear("x"), vec![])).unwrap().contains("latency, us"));
+    }
+
+    #[test]
+    fn ticks_of_powers_have_two_digits() {
+        assert_eq!([round(3.981), round(15.85), round(0.0501), round(1_258.9)].map(short), ["4", "16", "0.05", "1300"]);
     }
 
     #[test]
