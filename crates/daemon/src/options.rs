@@ -30,8 +30,8 @@ daemon takes the lowest free place, and those that run find each other.
 On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
-  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders the
-                     messages [ring]
+  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders
+                     the messages [ring]
   --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]

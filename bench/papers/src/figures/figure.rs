@@ -111,7 +111,8 @@ impl Claim {
         let off = 100.0 * (ours / paper - 1.0);
         let ours_text = format!("{} ({off:+.0} %)", with_unit(ours, unit));
         let bound = format!("within {percent} %");
-        Self { what: what.into(), paper: with_unit(paper, unit), ours: ours_text, bound, holds: off.abs() <= percent }
+        let holds = (ours - paper).abs() <= paper.abs() * percent / 100.0;
+        Self { what: what.into(), paper: with_unit(paper, unit), ours: ours_text, bound, holds }
     }
 
     /// What the paper states in words or by a number, where ours is to be no less than a bound.
