@@ -1,10 +1,11 @@
 //! Every figure and table of the papers: `list`, `run`, `report`.
 //!
 //! ```text
-//! all       the figures          figure    what one is, and what came out of it
+//! all       the figures          figure    what came out of one
 //! ring      ring_model           text      as columns
 //! toto      totem      plato     plot      as a picture
-//! lab       what they share      page      as a report
+//! lab       what they share:     page      as a report
+//!           scale, ring_grid, toto_loads
 //! parallel  on all processors
 //! ```
 mod all;
@@ -15,12 +16,16 @@ mod parallel;
 mod plato;
 mod plot;
 mod ring;
+mod ring_grid;
 mod ring_model;
+mod scale;
 mod text;
 mod totem;
 mod toto;
+mod toto_loads;
 
-use figure::{Figure, Outcome, Run};
+use all::{Figure, Run};
+use figure::Outcome;
 use lab::Lab;
 use lexopt::prelude::*;
 use std::ffi::OsString;

@@ -1,7 +1,38 @@
 //! All figures and tables of the papers that show results, in their order.
-use super::figure::Run::{NotYet, With};
-use super::figure::{Figure, Paper, Run};
+use super::figure::{Outcome, Paper};
+use super::lab::Lab;
 use super::{plato, ring, ring_model, totem, toto};
+
+use Run::{NotYet, With};
+
+/// A figure or table of a paper.
+#[derive(Debug)]
+pub struct Figure {
+    /// Whose.
+    pub paper: Paper,
+    /// Its number there, or a word for what has none: `figure-5.1`.
+    pub number: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    /// How it is run.
+    pub run: Run,
+}
+
+/// How a figure is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Run {
+    /// By this.
+    With(fn(&Lab) -> Result<Outcome, String>),
+    /// Not yet: what is missing.
+    NotYet(&'static str),
+}
+
+impl Figure {
+    /// Its name: `ring/figure-5.1`.
+    pub fn name(&self) -> String {
+        format!("{}/{}", self.paper.prefix(), self.number)
+    }
+}
 
 const CLIENTS: &str = "a host of two stages and client processes with costs of their own";
 const SIZES: &str = "client processes, message sizes and senders on every other daemon";

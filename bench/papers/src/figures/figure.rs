@@ -1,5 +1,4 @@
-//! What a figure is: where it stands in the papers, how it is run, and what came out.
-use super::lab::Lab;
+//! What came out of a figure: curves, and the paper's statements beside what was found.
 
 /// The papers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,35 +39,6 @@ impl Paper {
             Self::MultiRingPaxos => "multiring-paxos",
             Self::Plato => "plato",
         }
-    }
-}
-
-/// A figure or table of a paper.
-#[derive(Debug)]
-pub struct Figure {
-    /// Whose.
-    pub paper: Paper,
-    /// Its number there, or a word for what has none: `figure-5.1`.
-    pub number: &'static str,
-    /// What it shows.
-    pub title: &'static str,
-    /// How it is run.
-    pub run: Run,
-}
-
-/// How a figure is run.
-#[derive(Clone, Copy, Debug)]
-pub enum Run {
-    /// By this.
-    With(fn(&Lab) -> Result<Outcome, String>),
-    /// Not yet: what is missing.
-    NotYet(&'static str),
-}
-
-impl Figure {
-    /// Its name: `ring/figure-5.1`.
-    pub fn name(&self) -> String {
-        format!("{}/{}", self.paper.prefix(), self.number)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The report: one page that needs nothing else.
-use super::figure::{Chart, Claim, Figure, Outcome, Paper, Run};
+use super::all::{Figure, Run};
+use super::figure::{Chart, Claim, Outcome, Paper};
 use super::plot;
 use super::{Tally, Verdict};
 use std::fmt::Write;

@@ -5,7 +5,7 @@
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
 use super::parallel;
-use super::ring::{GIGABIT, HOST, MEMBERS, configure};
+use super::ring_grid::{GIGABIT, HOST, MEMBERS, configure};
 use crate::wires::{FRAME, LEN, Load, Measured, Wires, Work};
 use consort_ring::RingConfig;
 use consort_ring::packet::TOKEN_LEN;

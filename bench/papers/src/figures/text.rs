@@ -1,6 +1,7 @@
 //! A figure as text: its points in columns, and its claims.
 use super::Verdict;
-use super::figure::{Chart, Claim, Figure, Outcome, Run, short, with_unit};
+use super::all::{Figure, Run};
+use super::figure::{Chart, Claim, Outcome, short, with_unit};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

@@ -2,56 +2,11 @@
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
 use super::parallel;
+use super::toto_loads::{Load, RUNS};
 use crate::model;
-use crate::toto::{self, Cell, Measured, PAPER, PAPER_NODES};
+use crate::toto::{self, Cell, PAPER_NODES};
 use crate::traffic::Pace;
 use consort_toto::Phi;
-
-/// How many runs make a cell.
-const RUNS: u64 = 40;
-
-/// Both protocols under one load of the tables.
-#[derive(Clone, Debug)]
-pub struct Load {
-    pace: Pace,
-    /// All messages of a second.
-    rate: u64,
-    toto: Half,
-    all_ack: Half,
-}
-
-/// One protocol: what the paper measured, what was measured here, and what the paper's model makes of that.
-#[derive(Clone, Debug)]
-struct Half {
-    paper_ms: f64,
-    measured: Measured,
-}
-
-impl Half {
-    fn ms(&self) -> f64 {
-        self.measured.latency.summary().mean
-    }
-
-    fn model_ms(&self, pace: Pace, rate: u64) -> f64 {
-        model::latency(pace, PAPER_NODES, PAPER_NODES as f64 / rate as f64, self.measured.joint())
-    }
-}
-
-/// Runs all loads of the tables.
-///
-/// # Errors
-/// What kept a run from its end.
-pub fn loads(lab: &Lab) -> Result<Vec<Load>, String> {
-    let bench = toto::Lab { runs: lab.scaled(RUNS), ..toto::Lab::default() };
-    parallel::map(&PAPER, |(pace, rate, of_toto, of_all_ack)| {
-        let half = |paper_ms: f64, phi| {
-            let cell = Cell { pace: *pace, load: *rate, phi };
-            Ok::<_, String>(Half { paper_ms, measured: toto::cell(lab.seed, &bench, cell)? })
-        };
-        let (toto, all_ack) = (half(*of_toto, Phi::Half)?, half(*of_all_ack, Phi::All)?);
-        Ok(Load { pace: *pace, rate: *rate, toto, all_ack })
-    })
-}
 
 fn setting(lab: &Lab) -> String {
     format!(
@@ -225,6 +180,7 @@ pub fn gain(lab: &Lab) -> Result<Outcome, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::toto::PAPER;
 
     #[test]
     fn the_equations_give_the_papers_speed_ups() {
