@@ -74,6 +74,11 @@ impl<E: Engine> Node<E> {
             let text = "only the daemon's own user and root may, at the daemon's Unix socket".to_owned();
             return self.tell_rotated(client, 0, Some((RotationRefusalCause::NotAllowed, text)));
         }
+        // One answer at a time: else what waits for one has no bound.
+        if let Some((_, key)) = self.keys.waiting.iter().find(|(waiting, _)| *waiting == client) {
+            let busy = NotAdopted::Busy(key.epoch);
+            return self.tell_rotated(client, 0, Some((cause(busy), busy.to_string())));
+        }
         match self.keys.rotation.ask() {
             Ok(key) => self.keys.waiting.push((client, key)),
             Err(why) => {

@@ -52,6 +52,21 @@ fn all_nodes_are_told_to_take_it_and_then_to_seal_with_it() {
 }
 
 #[test]
+fn who_asks_again_before_the_answer_is_told_to_wait() {
+    let (mut world, owner) = world([&[1, 2], &[1, 2], &[1, 2]]);
+    for _ in 0..5 {
+        world.programs[owner].client.rotate();
+    }
+    world.settle();
+    let told = world.programs[owner].events.iter().filter_map(|event| match event {
+        DaemonEvent::Rotated(status) => Some(status.refused.as_ref().map(|refused| refused.cause)),
+        _ => None,
+    });
+    let busy = Some(RotationRefusalCause::Busy);
+    assert_eq!(told.collect::<Vec<_>>(), [busy, busy, busy, busy, None]);
+}
+
+#[test]
 fn one_that_lacks_it_is_named_and_stands_in_the_status_of_all() {
     //= K09 test
     //= K10 test
