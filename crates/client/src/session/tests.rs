@@ -6,7 +6,7 @@ use crate::{
     Address, Bookmark, Bytes, Error, Event, GroupName, Place, Position, ReadFrom, ReadingEnd, ReadingEndCause,
     ReadingStatus, Service, Target, ViewId, ViewPlace, ViewTrail,
 };
-use consort_session::{HistoryPlace, OpenRequest, ProducerStatus};
+use consort_session::{HistoryPlace, OpenRequest, ProducerStatus, Refusal, RefusalCause};
 use consort_types::MemberId;
 use std::time::{Duration, Instant};
 
@@ -204,6 +204,22 @@ fn each_daemon_is_asked_for_all_and_sends_wait_until_the_producer_is_open() {
     assert_eq!(world.work(9), ["two"], "the first is known to be ordered");
     let told = |event: &SessionEvent| matches!(event, SessionEvent::Sent { send: 1, fate: Fate::Ordered { .. } });
     assert!(world.events().iter().any(told));
+}
+
+#[test]
+fn a_program_is_told_that_it_was_made_to_leave_a_group() {
+    let mut world = World::of(1);
+    world.machine.join(&group("a"), false);
+    world.connect();
+    world.machine.take(opened(0)).unwrap();
+    let refused = |send, cause| Event::Refused { send, refusal: Refusal::new(cause, "it is no member of a any more") };
+    for cause in [RefusalCause::Demoted, RefusalCause::Denied] {
+        world.machine.take(refused(0, cause)).unwrap();
+        let told = |event: &SessionEvent| matches!(event, SessionEvent::Event(Event::Refused { send: 0, refusal }) if refusal.cause == cause);
+        assert!(world.events().iter().any(told), "{cause:?}");
+    }
+    world.machine.take(refused(77, RefusalCause::Denied)).unwrap();
+    assert!(world.events().is_empty(), "a request that it does not know is its own affair");
 }
 
 #[test]
