@@ -1,16 +1,26 @@
 //! What figures share: the seed, how long each is run, and grids that several of them show.
+use super::parallel;
 use super::ring_grid::{GIGABIT, Grid, TEN_GIGABIT};
 use super::scale::Scale;
 use super::toto_loads::{Load, loads};
+use crate::swaps::{self, Pair};
 use std::sync::OnceLock;
+
+/// Packets a second at which PLATO's swaps are counted.
+const RATES: [u64; 6] = [400, 800, 1_200, 1_600, 2_400, 4_000];
+/// How long a run of PLATO lasts, in seconds.
+pub const SECONDS: u64 = 60;
+
+/// Packets a second, and those that followed each other at a receiver.
+type RatePairs = (u64, Vec<Pair>);
 
 /// What figures are run with.
 pub struct Lab {
-    /// Where all chance comes from.
-    pub seed: u64,
-    scale: Scale,
+    /// Where all chance comes from, and for how long.
+    pub scale: Scale,
     gigabit: OnceLock<Result<Grid, String>>,
     ten_gigabit: OnceLock<Result<Grid, String>>,
+    pairs: OnceLock<Result<Vec<RatePairs>, String>>,
     toto: OnceLock<Result<Vec<Load>, String>>,
 }
 
@@ -18,10 +28,10 @@ impl Lab {
     /// Nothing is run yet.
     pub const fn new(seed: u64, quick: bool) -> Self {
         Self {
-            seed,
             scale: Scale { seed, quick },
             gigabit: OnceLock::new(),
             ten_gigabit: OnceLock::new(),
+            pairs: OnceLock::new(),
             toto: OnceLock::new(),
         }
     }
@@ -45,6 +55,16 @@ impl Lab {
     /// What kept it from being run.
     pub fn ten_gigabit(&self) -> Result<&Grid, String> {
         self.ten_gigabit.get_or_init(|| Grid::run(self.scale, &TEN_GIGABIT)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Packets that followed each other at a receiver of PLATO, by how many came in a second; run once.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn pairs(&self) -> Result<&[RatePairs], String> {
+        let bench = swaps::Lab { seconds: self.scaled(SECONDS) };
+        let run = || parallel::map(&RATES, |rate| Ok((*rate, swaps::pairs(self.scale.seed, &bench, *rate)?)));
+        self.pairs.get_or_init(run).as_deref().map_err(Clone::clone)
     }
 
     /// ToTo and all-ack under all loads of its tables, run once.

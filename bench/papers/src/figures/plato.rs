@@ -1,17 +1,15 @@
 //! PLATO's figures: how close swapped packets come, and what is gained by it.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::lab::Lab;
+use super::lab::{Lab, SECONDS};
 use super::parallel;
 use crate::plato::{self, Measured, SPIKE};
-use crate::swaps::{self, Pair};
+use crate::swaps::Pair;
 use consort_types::Duration;
 
 /// The paper's delta.
 const DELTA: Duration = Duration::from_micros(128);
-/// Packets a second of figures 3 and 5.
-const RATES: [u64; 6] = [400, 800, 1_200, 1_600, 2_400, 4_000];
-/// How long a run lasts, in seconds.
-const SECONDS: u64 = 60;
+/// Packets a second of the histograms.
+const SHOWN: [u64; 3] = [400, 1_200, 4_000];
 
 fn setting(lab: &Lab) -> String {
     format!(
@@ -19,11 +17,6 @@ fn setting(lab: &Lab) -> String {
          more between switches and 15 us on average more; Poisson, {} s a point; no losses.",
         lab.scaled(SECONDS)
     )
-}
-
-fn swapped(lab: &Lab, rates: &[u64]) -> Result<Vec<(u64, Vec<Pair>)>, String> {
-    let bench = swaps::Lab { seconds: lab.scaled(SECONDS) };
-    parallel::map(rates, |rate| Ok((*rate, swaps::pairs(lab.seed, &bench, *rate)?)))
 }
 
 /// Gaps of the swapped pairs, or of all, in microseconds, shortest first.
@@ -45,7 +38,7 @@ fn most_of(gaps: &[f64]) -> f64 {
 }
 
 pub fn figure_3(lab: &Lab) -> Result<Outcome, String> {
-    let runs = swapped(lab, &RATES)?;
+    let runs = lab.pairs()?;
     let share = |pairs: &[Pair]| 100.0 * gaps(pairs, true).len() as f64 / pairs.len() as f64;
     let points: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, share(pairs))).collect();
     let at = |wanted: f64| points.iter().find(|(rate, _)| *rate == wanted).map_or(f64::NAN, |(_, share)| *share);
@@ -65,11 +58,11 @@ pub fn figure_3(lab: &Lab) -> Result<Outcome, String> {
 }
 
 pub fn figure_4(lab: &Lab) -> Result<Outcome, String> {
-    let runs = swapped(lab, &[400, 1_200, 4_000])?;
+    let runs = lab.pairs()?;
     let shown: Vec<f64> = (0..=16).map(|step| f64::from(step * 16)).collect();
     let curve =
         |name: String, gaps: &[f64]| Curve::line(name, shown.iter().map(|us| (*us, within(gaps, *us))).collect());
-    let curves = runs.iter().flat_map(|(rate, pairs)| {
+    let curves = runs.iter().filter(|(rate, _)| SHOWN.contains(rate)).flat_map(|(rate, pairs)| {
         [curve(format!("swapped, {rate}/s"), &gaps(pairs, true)), curve(format!("all, {rate}/s"), &gaps(pairs, false))]
     });
     let chart = Chart {
@@ -88,7 +81,7 @@ pub fn figure_4(lab: &Lab) -> Result<Outcome, String> {
 }
 
 pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
-    let runs = swapped(lab, &RATES)?;
+    let runs = lab.pairs()?;
     let most: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, most_of(&gaps(pairs, true)))).collect();
     let share = |pairs: &[Pair]| within(&gaps(pairs, false), most_of(&gaps(pairs, true)));
     let shares: Vec<_> = runs.iter().map(|(rate, pairs)| (*rate as f64, share(pairs))).collect();
@@ -125,7 +118,7 @@ pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
 
 fn measure(lab: &Lab, delta: Duration, every: u32, rate: u64) -> Result<Measured, String> {
     let bench = plato::Lab { seconds: lab.scaled(SECONDS), delta: Some(delta) };
-    plato::run(lab.seed, &bench, every, rate, bench.seconds, None)
+    plato::run(lab.scale.seed, &bench, every, rate, bench.seconds, None)
 }
 
 /// PLATO's mean and the sequencer's, in milliseconds.
@@ -186,7 +179,7 @@ pub fn figure_9(lab: &Lab) -> Result<Outcome, String> {
     let (low, more, _) = SPIKE;
     let runs = parallel::map(&[10, 25], |every| {
         let bench = plato::Lab { seconds: third, delta: Some(DELTA) };
-        plato::run(lab.seed, &bench, *every, low, 3 * third, Some((more, third..2 * third)))
+        plato::run(lab.scale.seed, &bench, *every, low, 3 * third, Some((more, third..2 * third)))
     })?;
     let (mut charts, mut claims) = (Vec::new(), Vec::new());
     for (every, measured) in [10, 25].iter().zip(&runs) {

@@ -66,6 +66,12 @@ fn latency_falls(grid: &Grid, shows: Quantity) -> Claim {
     Claim::at_most(what, "falls slightly", most, 1.02, "times")
 }
 
+/// A value that the thesis states.
+fn near(shows: Quantity, what: &str, paper: f64, cell: Option<Cell>) -> Option<Claim> {
+    let (percent, unit) = if shows == Quantity::Throughput { (10.0, "Mbit/s") } else { (25.0, "us") };
+    cell.map(|cell| Claim::near(what, paper, shows.of(&cell), percent, unit))
+}
+
 pub fn figure_5_1(lab: &Lab) -> Result<Outcome, String> {
     let grid = lab.gigabit()?;
     let most_of = |personal| grid.accelerated(personal).map(|(_, cell)| cell.mbits).fold(0.0, f64::max);
@@ -101,26 +107,20 @@ pub fn figure_5_3(lab: &Lab) -> Result<Outcome, String> {
 
 pub fn figure_5_4(lab: &Lab) -> Result<Outcome, String> {
     let (grid, shows) = (lab.gigabit()?, Quantity::Throughput);
-    let near = |what: &str, paper: f64, cell: Option<Cell>| {
-        cell.map(|cell| Claim::near(what, paper, shows.of(&cell), 10.0, "Mbit/s"))
-    };
     let claims = vec![
-        near("accelerated, personal 30", 986.0, grid.best(30)),
-        near("original, personal 30", 713.0, grid.original(30)),
-        near("original, personal 100", 840.0, grid.original(100)),
+        near(shows, "accelerated, personal 30", 986.0, grid.best(30)),
+        near(shows, "original, personal 30", 713.0, grid.original(30)),
+        near(shows, "original, personal 100", 840.0, grid.original(100)),
     ];
     Ok(outcome(grid, over_personal(grid, shows, vec![(30.0, 986.0), (30.0, 713.0), (100.0, 840.0)]), claims))
 }
 
 pub fn figure_5_5(lab: &Lab) -> Result<Outcome, String> {
     let (grid, shows) = (lab.gigabit()?, Quantity::Agreed);
-    let near = |what: &str, paper: f64, cell: Option<Cell>| {
-        cell.map(|cell| Claim::near(what, paper, shows.of(&cell), 25.0, "us"))
-    };
     let claims = vec![
-        near("accelerated, personal 30", 1_698.0, grid.best(30)),
-        near("original, personal 30", 2_140.0, grid.original(30)),
-        near("original, personal 100", 5_904.0, grid.original(100)),
+        near(shows, "accelerated, personal 30", 1_698.0, grid.best(30)),
+        near(shows, "original, personal 30", 2_140.0, grid.original(30)),
+        near(shows, "original, personal 100", 5_904.0, grid.original(100)),
         gain(grid, shows, 30, 30)
             .map(|gain| Claim::at_most("accelerated by original, personal 30", "-21 %", gain, -10.0, "%")),
     ];
@@ -129,13 +129,10 @@ pub fn figure_5_5(lab: &Lab) -> Result<Outcome, String> {
 
 pub fn figure_5_6(lab: &Lab) -> Result<Outcome, String> {
     let (grid, shows) = (lab.gigabit()?, Quantity::Safe);
-    let near = |what: &str, paper: f64, cell: Option<Cell>| {
-        cell.map(|cell| Claim::near(what, paper, shows.of(&cell), 25.0, "us"))
-    };
     let claims = vec![
-        near("accelerated, personal 30", 7_099.0, grid.best(30)),
-        near("original, personal 30", 7_675.0, grid.original(30)),
-        near("original, personal 100", 23_378.0, grid.original(100)),
+        near(shows, "accelerated, personal 30", 7_099.0, grid.best(30)),
+        near(shows, "original, personal 30", 7_675.0, grid.original(30)),
+        near(shows, "original, personal 100", 23_378.0, grid.original(100)),
         gain(grid, shows, 30, 30)
             .map(|gain| Claim::at_most("accelerated by original, personal 30", "-8 %", gain, 0.0, "%")),
     ];

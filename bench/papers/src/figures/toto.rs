@@ -155,7 +155,7 @@ pub fn gain(lab: &Lab) -> Result<Outcome, String> {
         let bench = toto::Lab { nodes: *nodes, runs: lab.scaled(20), ..toto::Lab::default() };
         let ms = |phi| {
             let cell = Cell { pace: Pace::Poisson, load: 10 * nodes, phi };
-            Ok::<_, String>(toto::cell(lab.seed, &bench, cell)?.latency.summary().mean)
+            Ok::<_, String>(toto::cell(lab.scale.seed, &bench, cell)?.latency.summary().mean)
         };
         Ok(ms(Phi::All)? / ms(Phi::Half)?)
     };
