@@ -33,6 +33,12 @@ fn gaps(pace: Pace, nodes: u64, tau: u64, omega: u64) -> f64 {
     }
 }
 
+/// By how much the model differed from what the paper measured, in %: ToTo and all-ack. NaN where it measured nothing.
+pub fn paper_off(pace: Pace, load: u64) -> (f64, f64) {
+    let paper = PAPER.iter().find(|paper| (paper.0, paper.1) == (pace, load));
+    paper.map_or((f64::NAN, f64::NAN), |paper| (paper.2, paper.3))
+}
+
 /// What stands above the rows.
 pub fn head() -> String {
     format!(
@@ -50,8 +56,7 @@ pub fn row(pace: Pace, load: u64, halves: [(f64, f64); 2]) -> String {
     let [toto, all_ack] = halves.map(|(measured, model)| {
         format!("{measured:>9.2} {model:>8.2} {:>6.1}", 100.0 * (model - measured).abs() / measured)
     });
-    let paper = PAPER.iter().find(|paper| (paper.0, paper.1) == (pace, load));
-    let (of_toto, of_all_ack) = paper.map_or((f64::NAN, f64::NAN), |paper| (paper.2, paper.3));
+    let (of_toto, of_all_ack) = paper_off(pace, load);
     format!("{load:>4} {:<8} |{toto} |{all_ack} | {of_toto:>8.1} {of_all_ack:>11.1}\n", pace.name())
 }
 

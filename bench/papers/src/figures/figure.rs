@@ -85,6 +85,12 @@ impl Claim {
         Self { what: what.into(), paper: with_unit(paper, unit), ours: ours_text, bound, holds }
     }
 
+    /// The same where the value follows from something else than the paper's own numbers, as `source` says.
+    pub fn near_to(what: &str, source: &str, value: f64, ours: f64, percent: f64, unit: &str) -> Self {
+        let near = Self::near(what, value, ours, percent, unit);
+        Self { paper: source.into(), bound: format!("within {percent} % of {}", with_unit(value, unit)), ..near }
+    }
+
     /// What the paper states in words or by a number, where ours is to be no less than a bound.
     pub fn at_least(what: &str, paper: &str, ours: f64, bound: f64, unit: &str) -> Self {
         let text = format!("at least {}", with_unit(bound, unit));
@@ -207,6 +213,8 @@ mod tests {
         assert_eq!((near(95.0).paper, near(95.0).ours), ("100.0 us".into(), "95.00 us (-5 %)".into()));
         assert!(Claim::at_least("x", "more", 2.0, 2.0, "").holds && !Claim::at_least("x", "more", 1.9, 2.0, "").holds);
         assert!(Claim::at_most("x", "less", 2.0, 2.0, "").holds && !Claim::at_most("x", "less", 2.1, 2.0, "").holds);
+        let to = Claim::near_to("x", "O(log n)", 100.0, 95.0, 10.0, "us");
+        assert_eq!((to.paper.as_str(), to.bound.as_str(), to.holds), ("O(log n)", "within 10 % of 100.0 us", true));
         assert!(!Claim::missing("x", "1 %", "no losses").holds);
         assert!(!Claim::near("x", 100.0, f64::NAN, 10.0, "").holds, "what was not measured is no match");
     }
