@@ -4,13 +4,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// With these, crates are built as `cargo test --workspace` builds them, whose artefacts serve again.
+const AS_TESTED: &[&str] = &["--workspace", "--features", "consort/tokio,consort-replica/serde"];
+
 /// Builds a package's program with this profile and returns its file.
 ///
 /// # Errors
 /// If cargo cannot be run, or fails; then it has said why.
 pub fn program(package: &str, profile: &str) -> io::Result<PathBuf> {
-    let executable = |message: &Value| Some(PathBuf::from(message.get("executable")?.as_str()?));
-    build(package, profile)?.iter().filter_map(executable).next_back().ok_or_else(|| lacks(package, "program"))
+    executable(&build(&["--package", package], profile)?, package)
 }
 
 /// The program `consort`, built as the running test is: most often it is there already.
@@ -18,7 +20,8 @@ pub fn program(package: &str, profile: &str) -> io::Result<PathBuf> {
 /// # Errors
 /// As [`program`].
 pub fn program_for_tests() -> io::Result<PathBuf> {
-    program("consort-cli", &profile_of_test()?)
+    let messages = build(&[AS_TESTED, &["--bin", "consort"]].concat(), &profile_of_test()?)?;
+    executable(&messages, "consort-cli")
 }
 
 /// A package's library with this file name, built as the running test is.
@@ -26,10 +29,16 @@ pub fn program_for_tests() -> io::Result<PathBuf> {
 /// # Errors
 /// As [`program`].
 pub fn library_for_tests(package: &str, file: &str) -> io::Result<PathBuf> {
-    let messages = build(package, &profile_of_test()?)?;
+    let messages = build(&[AS_TESTED, &["--lib"]].concat(), &profile_of_test()?)?;
     let files = messages.iter().filter_map(|message| message.get("filenames")?.as_array()).flatten();
     let mut paths = files.filter_map(|path| path.as_str().map(PathBuf::from));
     paths.find(|path| path.file_name().is_some_and(|name| name == file)).ok_or_else(|| lacks(package, file))
+}
+
+/// The last program that cargo says it has built.
+fn executable(messages: &[Value], package: &str) -> io::Result<PathBuf> {
+    let file = |message: &Value| Some(PathBuf::from(message.get("executable")?.as_str()?));
+    messages.iter().filter_map(file).next_back().ok_or_else(|| lacks(package, "program"))
 }
 
 /// The profile with which the running test was built.
@@ -39,11 +48,11 @@ fn profile_of_test() -> io::Result<String> {
     Ok(profile.filter(|profile| *profile != "debug").unwrap_or("dev").to_owned())
 }
 
-/// Builds a package; what cargo says of each of its parts.
-fn build(package: &str, profile: &str) -> io::Result<Vec<Value>> {
+/// Builds what these words select; what cargo says of each part.
+fn build(selection: &[&str], profile: &str) -> io::Result<Vec<Value>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--profile", profile, "--package", package, "--message-format=json-render-diagnostics"]);
+    command.args(["build", "--profile", profile, "--message-format=json-render-diagnostics"]).args(selection);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     let output = command.stderr(Stdio::inherit()).output()?;
     if !output.status.success() {
