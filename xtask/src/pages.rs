@@ -25,6 +25,7 @@ pub fn check() -> bool {
         let file = name(&root, path);
         read_page(&file, text, &mut sentences);
         faults.extend(dead_links(path, text).map(|link| format!("{file}: {link} leads nowhere")));
+        faults.extend(links_out_of_book(&file, text).map(|link| format!("{file}: {link} leads out of the book")));
         faults.extend(wide_lines(text).map(|line| format!("{file}:{line} has more than {COLUMNS} characters")));
         let page =
             file.strip_prefix("docs/").filter(|page| *page != "SUMMARY.md" && !book.contains(&format!("({page})")));
@@ -102,8 +103,24 @@ fn wide_lines(text: &str) -> impl Iterator<Item = usize> {
 
 /// The links of a page to files of the tree that are not there, or to headings that are not in them.
 fn dead_links(page: &Path, text: &str) -> impl Iterator<Item = String> {
+    links(text).filter(|link| !leads_somewhere(page, text, link)).map(String::from)
+}
+
+/// The links of a page of the book that no reader of the book can follow: to folders, sources, or pages outside `docs`.
+fn links_out_of_book(file: &str, text: &str) -> impl Iterator<Item = String> {
+    let folders = file.strip_prefix("docs/").map(|page| page.matches('/').count());
+    let leads_out = move |link: &&str| {
+        let target = link.split_once('#').map_or(*link, |(target, _)| target);
+        let up = target.split('/').filter(|part| *part == "..").count();
+        !target.is_empty() && folders.is_some_and(|folders| up > folders || !target.ends_with(".md"))
+    };
+    links(text).filter(leads_out).map(String::from)
+}
+
+/// The links of a page, without those to other machines.
+fn links(text: &str) -> impl Iterator<Item = &str> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
-    links.filter(|link| !link.contains("://") && !leads_somewhere(page, text, link)).map(String::from)
+    links.filter(|link| !link.contains("://"))
 }
 
 fn leads_somewhere(page: &Path, text: &str, link: &str) -> bool {
@@ -157,5 +174,14 @@ mod tests {
             "# A `b`, c\n[x](#a-b-c) [x](#no) [x](docs/lab.md) [x](docs/no.md) [x](docs/lab.md#no) [x](https://no)";
         let dead: Vec<_> = dead_links(&page, text).collect();
         assert_eq!(dead, ["#no", "docs/no.md", "docs/lab.md#no"]);
+    }
+
+    #[test]
+    fn links_to_folders_to_sources_and_past_docs_lead_out_of_the_book() {
+        let text = "[x](../SECURITY.md) [x](protocols) [x](a.rs) [x](lab.md#y) [x](#y) [x](https://no)";
+        assert_eq!(links_out_of_book("docs/a.md", text).collect::<Vec<_>>(), ["../SECURITY.md", "protocols", "a.rs"]);
+        let nested = links_out_of_book("docs/runbooks/a.md", "[x](../lab.md) [x](../../SECURITY.md)");
+        assert_eq!(nested.collect::<Vec<_>>(), ["../../SECURITY.md"]);
+        assert_eq!(links_out_of_book("README.md", "[x](crates/cli)").count(), 0);
     }
 }
