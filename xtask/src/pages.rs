@@ -9,6 +9,9 @@ const WORDS: usize = 25;
 const COLUMNS: usize = 100;
 const TOP: [&str; 5] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"];
 
+/// The book, and the chapters that the client library shows by rustdoc.
+const FOLDERS: [&str; 2] = ["docs", "crates/client/src/docs"];
+
 /// A sentence, or a part of one that ends with a colon or a semicolon.
 struct Sentence {
     words: usize,
@@ -49,7 +52,7 @@ fn each_page(root: &Path, see: &mut impl FnMut(&Path, &str)) -> io::Result<()> {
     for page in TOP.map(|page| root.join(page)) {
         see(&page, &std::fs::read_to_string(&page)?);
     }
-    each_file(&root.join("docs"), "md", see)
+    FOLDERS.iter().try_for_each(|folder| each_file(&root.join(folder), "md", see))
 }
 
 /// Splits a page's paragraphs and list items into sentences; code, tables and headings have none.
@@ -117,10 +120,10 @@ fn links_out_of_book(file: &str, text: &str) -> impl Iterator<Item = String> {
     links(text).filter(leads_out).map(String::from)
 }
 
-/// The links of a page, without those to other machines.
+/// The links of a page, without those to other machines and to items of Rust, which rustdoc checks.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     let links = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(link, _)| link));
-    links.filter(|link| !link.contains("://"))
+    links.filter(|link| !link.contains("://") && !link.contains("::"))
 }
 
 fn leads_somewhere(page: &Path, text: &str, link: &str) -> bool {
@@ -170,8 +173,7 @@ mod tests {
     #[test]
     fn links_to_no_file_and_to_no_heading_are_dead() {
         let page = root().join("README.md");
-        let text =
-            "# A `b`, c\n[x](#a-b-c) [x](#no) [x](docs/lab.md) [x](docs/no.md) [x](docs/lab.md#no) [x](https://no)";
+        let text = "# A `b`, c\n[x](#a-b-c) [x](#no) [x](docs/lab.md) [x](docs/no.md) [x](docs/lab.md#no) [x](https://no) [x](crate::No)";
         let dead: Vec<_> = dead_links(&page, text).collect();
         assert_eq!(dead, ["#no", "docs/no.md", "docs/lab.md#no"]);
     }
