@@ -86,7 +86,7 @@ impl Builder {
         self
     }
 
-    /// Where the number of this node's lives is kept; without it `~/.local/state/consort`.
+    /// Where the node's incarnation number is kept; without it `~/.local/state/consort`.
     #[must_use]
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state = Some(directory.into());

@@ -58,7 +58,7 @@ Always:
                      to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
                      /metrics; /ready answers 200 when the node takes part
-  --state-dir DIR    where the number of this node's lives is kept
+  --state-dir DIR    where the node's incarnation number is kept
                      [~/.local/state/consort]
   --key FILE         seal what daemons say to each other with this key, which
                      consort keygen writes; the same at all nodes

@@ -11,26 +11,26 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How many connections there may be; the oldest makes room for another.
-const GUESTS: usize = 256;
+const CONNECTIONS: usize = 256;
 /// How long a connection may take to say what it wants, and then to take the answer, in nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 /// How long a connection that has its answer may take to end. Closing it with bytes unread would make TCP take the
 /// answer back.
-const FAREWELL: u64 = 100_000_000;
-/// How long nobody is let in after that failed, in nanoseconds.
-const SHUT: u64 = 100_000_000;
-const DOOR: Token = Token(0);
-const END: Token = Token(1);
+const LINGER: u64 = 100_000_000;
+/// How long no connection is accepted after that failed, in nanoseconds.
+const CLOSED_FOR: u64 = 100_000_000;
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
 
 /// A port and its connections.
 pub struct Server<A> {
     poll: Poll,
-    door: TcpListener,
+    listener: TcpListener,
     answer: A,
     /// The oldest first.
-    guests: BTreeMap<usize, Guest>,
+    connections: BTreeMap<usize, MetricsConnection>,
     next: usize,
-    shut_until: Option<u64>,
+    closed_until: Option<u64>,
     end: ServerEnd,
 }
 
@@ -51,14 +51,14 @@ impl ServerEnd {
     }
 }
 
-struct Guest {
+struct MetricsConnection {
     stream: TcpStream,
-    stage: GuestStage,
+    stage: ConnectionStage,
     /// By when it must have come to the next stage.
     by: u64,
 }
 
-enum GuestStage {
+enum ConnectionStage {
     /// Said so much.
     Asking(Vec<u8>),
     /// Is told this.
@@ -69,9 +69,9 @@ enum GuestStage {
 
 /// Whether a connection goes on.
 #[derive(PartialEq, Eq)]
-enum Goes {
-    On,
-    Away,
+enum NextStep {
+    Wait,
+    Close,
 }
 
 impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
@@ -81,10 +81,10 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
     /// What the operating system says about watching it.
     pub fn new(listener: std::net::TcpListener, answer: A) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
-        let (poll, mut door) = (Poll::new()?, TcpListener::from_std(listener));
-        poll.registry().register(&mut door, DOOR, Interest::READABLE)?;
-        let end = ServerEnd { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), END)?) };
-        Ok(Self { poll, door, answer, guests: BTreeMap::new(), next: END.0 + 1, shut_until: None, end })
+        let (poll, mut listener) = (Poll::new()?, TcpListener::from_std(listener));
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let end = ServerEnd { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
+        Ok(Self { poll, listener, answer, connections: BTreeMap::new(), next: WAKER.0 + 1, closed_until: None, end })
     }
 
     /// What ends it.
@@ -94,60 +94,61 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
 
     /// Serves until it is ended.
     pub fn run(mut self) {
-        let mut events = Events::with_capacity(GUESTS);
+        let mut events = Events::with_capacity(CONNECTIONS);
         while !self.end.is_set.load(Ordering::Acquire) {
             self.turn(&mut events);
         }
     }
 
     fn turn(&mut self, events: &mut Events) {
-        let soonest = self.guests.values().map(|guest| guest.by).chain(self.shut_until).min();
+        let soonest = self.connections.values().map(|connection| connection.by).chain(self.closed_until).min();
         let rest = soonest.map(|by| Duration::from_nanos(by.saturating_sub(clock::now_ns()) + 1_000_000));
         if let Err(error) = self.poll.poll(events, rest) {
             if error.kind() != ErrorKind::Interrupted {
                 tracing::warn!(%error, "cannot wait for connections for metrics");
-                std::thread::sleep(Duration::from_nanos(SHUT));
+                std::thread::sleep(Duration::from_nanos(CLOSED_FOR));
             }
             return;
         }
         for event in events.iter() {
             match event.token() {
-                DOOR => self.let_in(),
-                END => {}
-                Token(guest) => self.attend(guest),
+                LISTENER => self.accept(),
+                WAKER => {}
+                Token(connection) => self.attend(connection),
             }
         }
         let now = clock::now_ns();
-        if self.shut_until.is_some_and(|until| until <= now) {
-            self.let_in();
+        if self.closed_until.is_some_and(|until| until <= now) {
+            self.accept();
         }
-        let late: Vec<_> = self.guests.iter().filter(|(_, guest)| guest.by <= now).map(|(name, _)| *name).collect();
+        let late: Vec<_> =
+            self.connections.iter().filter(|(_, connection)| connection.by <= now).map(|(name, _)| *name).collect();
         for name in late {
-            if let Some(mut guest) = self.guests.remove(&name) {
-                guest.say_it_is_late();
+            if let Some(mut connection) = self.connections.remove(&name) {
+                connection.say_it_is_late();
             }
         }
     }
 
-    fn let_in(&mut self) {
-        self.shut_until = None;
+    fn accept(&mut self) {
+        self.closed_until = None;
         loop {
-            match self.door.accept() {
+            match self.listener.accept() {
                 Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(error) => {
                     tracing::warn!(%error, "cannot accept a connection for metrics");
-                    // The door tells only once of those that wait: they are to be remembered.
-                    return self.shut_until = Some(clock::now_ns() + SHUT);
+                    // The listener tells only once of those that wait: they are to be remembered.
+                    return self.closed_until = Some(clock::now_ns() + CLOSED_FOR);
                 }
             }
         }
     }
 
     fn admit(&mut self, mut stream: TcpStream) {
-        if self.guests.len() == GUESTS {
-            self.guests.pop_first();
+        if self.connections.len() == CONNECTIONS {
+            self.connections.pop_first();
         }
         let name = self.next;
         self.next += 1;
@@ -155,29 +156,30 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
         if let Err(error) = self.poll.registry().register(&mut stream, Token(name), both) {
             return tracing::warn!(%error, "cannot watch a connection for metrics");
         }
-        let guest = Guest { stream, stage: GuestStage::Asking(Vec::new()), by: clock::now_ns() + PATIENCE };
-        self.guests.insert(name, guest);
+        let connection =
+            MetricsConnection { stream, stage: ConnectionStage::Asking(Vec::new()), by: clock::now_ns() + PATIENCE };
+        self.connections.insert(name, connection);
         self.attend(name);
     }
 
     /// Does for a connection what can be done now.
     fn attend(&mut self, name: usize) {
-        let Some(guest) = self.guests.get_mut(&name) else { return };
+        let Some(connection) = self.connections.get_mut(&name) else { return };
         // Whoever hangs up early has made up its mind.
-        if guest.attend(&self.answer).unwrap_or(Goes::Away) == Goes::Away {
-            self.guests.remove(&name);
+        if connection.attend(&self.answer).unwrap_or(NextStep::Close) == NextStep::Close {
+            self.connections.remove(&name);
         }
     }
 }
 
-impl Guest {
-    fn attend(&mut self, answer: &impl Fn(&HttpRequest) -> HttpResponse) -> io::Result<Goes> {
+impl MetricsConnection {
+    fn attend(&mut self, answer: &impl Fn(&HttpRequest) -> HttpResponse) -> io::Result<NextStep> {
         let mut room = [0; 4 << 10];
         loop {
             let done = match &mut self.stage {
-                GuestStage::Asking(said) => match http::read(said) {
+                ConnectionStage::Asking(said) => match http::read(said) {
                     None => match self.stream.read(&mut room) {
-                        Ok(0) => return Ok(Goes::Away),
+                        Ok(0) => return Ok(NextStep::Close),
                         other => other.map(|n| said.extend_from_slice(&room[..n])),
                     },
                     Some(asked) => {
@@ -185,24 +187,26 @@ impl Guest {
                         Ok(())
                     }
                 },
-                GuestStage::Told { answer, written } if *written == answer.len() => {
-                    (self.stage, self.by) = (GuestStage::Leaving, clock::now_ns() + FAREWELL);
+                ConnectionStage::Told { answer, written } if *written == answer.len() => {
+                    (self.stage, self.by) = (ConnectionStage::Leaving, clock::now_ns() + LINGER);
                     self.stream.shutdown(Shutdown::Write)
                 }
-                GuestStage::Told { answer, written } => self.stream.write(&answer[*written..]).map(|n| *written += n),
-                GuestStage::Leaving => match self.stream.read(&mut room) {
-                    Ok(0) => return Ok(Goes::Away),
+                ConnectionStage::Told { answer, written } => {
+                    self.stream.write(&answer[*written..]).map(|n| *written += n)
+                }
+                ConnectionStage::Leaving => match self.stream.read(&mut room) {
+                    Ok(0) => return Ok(NextStep::Close),
                     other => other.map(drop),
                 },
             };
             match done {
                 Ok(()) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Goes::On),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(NextStep::Wait),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
             if self.by <= clock::now_ns() {
-                return Ok(Goes::On); // one that never stops talking: it is late, too
+                return Ok(NextStep::Wait); // one that never stops talking: it is late, too
             }
         }
     }
@@ -212,13 +216,13 @@ impl Guest {
             Ok(request) => answer(request).bytes(!request.head_only),
             Err(response) => response.bytes(true),
         };
-        self.stage = GuestStage::Told { answer: bytes, written: 0 };
+        self.stage = ConnectionStage::Told { answer: bytes, written: 0 };
         self.by = clock::now_ns() + PATIENCE;
     }
 
     /// Tells one that has not said what it wants, as far as that can be told at once, that it is too late.
     fn say_it_is_late(&mut self) {
-        if matches!(self.stage, GuestStage::Asking(_)) {
+        if matches!(self.stage, ConnectionStage::Asking(_)) {
             let late = HttpResponse::text("408 HttpRequest Timeout", "no request came in time");
             let _ = self.stream.write(&late.bytes(true));
         }
@@ -265,7 +269,7 @@ mod tests {
     #[test]
     fn those_who_say_nothing_keep_nobody_from_being_answered() {
         let address = served();
-        let silent: Vec<_> = (0..GUESTS + 44).map(|_| connect(address)).collect();
+        let silent: Vec<_> = (0..CONNECTIONS + 44).map(|_| connect(address)).collect();
         let mut stream = connect(address);
         stream.write_all(b"GET /z HTTP/1.1\r\n\r\n").unwrap();
         assert!(read(stream).starts_with("HTTP/1.1 200 OK"));

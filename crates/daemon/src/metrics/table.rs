@@ -234,7 +234,7 @@ pub const METRICS: &[Metric] = &[
     ("pool_values", Gauge, "Values held without a place. Normal: below 1000."),
     ("links_lost", Counter, "Links to other nodes that broke. Normal: grows only when daemons come or go."),
     ("foreign_log", Counter, "Packets of another log. Normal: a few when daemons come or go."),
-    ("outdated_packets", Counter, "Packets of earlier lives of nodes. Normal: a few when daemons come or go."),
+    ("outdated_packets", Counter, "Packets of earlier incarnations of nodes. Normal: a few when daemons come or go."),
     // The merge of many rings.
     ("merged_items", Counter, "Messages and views of all rings that got their place. Normal: grows with what is sent."),
     ("merged_void", Counter, "Messages sent again in a later view. Normal: grows only when daemons come or go."),
@@ -266,8 +266,16 @@ pub const METRICS: &[Metric] = &[
     ),
     ("foreign_ring", Counter, "Packets of another ring. Normal: a few whenever daemons come or go."),
     ("wrong_sender", Counter, "Tokens of a node that is not the one before. Normal: 0."),
-    ("old_incarnation", Counter, "Packets of an earlier life of a node. Normal: a few whenever a daemon is restarted."),
-    ("new_incarnation", Counter, "Packets of a later life of a member. Normal: a few whenever a daemon is restarted."),
+    (
+        "old_incarnation",
+        Counter,
+        "Packets of an earlier incarnation of a node. Normal: a few whenever a daemon is restarted.",
+    ),
+    (
+        "new_incarnation",
+        Counter,
+        "Packets of a later incarnation of a member. Normal: a few whenever a daemon is restarted.",
+    ),
     ("strangers", Counter, "Packets of nodes that are not configured. Normal: 0."),
     ("twins", Counter, "Packets of another process that runs as this node. Normal: 0; stop one of the two."),
     ("unexpected", Counter, "Packets without a meaning in this state. Normal: a few whenever daemons come or go."),
