@@ -16,14 +16,14 @@ requests and answers them, one a line: docs/clients.md.
   --help          this
 ";
 
-struct Wishes {
+struct ConformanceOptions {
     consort: Option<PathBuf>,
     only: String,
     program: Vec<String>,
 }
 
 fn main() -> ExitCode {
-    match read().and_then(|wishes| wishes.map_or(Ok(true), run)) {
+    match read().and_then(|options| options.map_or(Ok(true), run)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -34,14 +34,14 @@ fn main() -> ExitCode {
 }
 
 /// What is wanted; nothing where it was told already.
-fn read() -> Result<Option<Wishes>, String> {
-    let mut wishes = Wishes { consort: None, only: String::new(), program: Vec::new() };
+fn read() -> Result<Option<ConformanceOptions>, String> {
+    let mut options = ConformanceOptions { consort: None, only: String::new(), program: Vec::new() };
     let mut words = lexopt::Parser::from_env();
     let said = |error: lexopt::Error| error.to_string();
     while let Some(word) = words.next().map_err(said)? {
         match word {
-            Long("consort") => wishes.consort = Some(words.value().map_err(said)?.into()),
-            Long("only") => wishes.only = words.value().and_then(|text| text.string()).map_err(said)?,
+            Long("consort") => options.consort = Some(words.value().map_err(said)?.into()),
+            Long("only") => options.only = words.value().and_then(|text| text.string()).map_err(said)?,
             Long("list") => {
                 SCENARIOS.iter().for_each(|scenario| println!("{}", scenario.name));
                 return Ok(None);
@@ -51,27 +51,27 @@ fn read() -> Result<Option<Wishes>, String> {
                 return Ok(None);
             }
             Value(first) => {
-                wishes.program.push(first.string().map_err(said)?);
+                options.program.push(first.string().map_err(said)?);
                 for rest in words.raw_args().map_err(said)? {
-                    wishes.program.push(rest.string().map_err(said)?);
+                    options.program.push(rest.string().map_err(said)?);
                 }
             }
             other => return Err(format!("{}; --help lists the options", other.unexpected())),
         }
     }
-    if wishes.program.is_empty() {
+    if options.program.is_empty() {
         return Err("no client is named; write its program behind `--`".into());
     }
-    Ok(Some(wishes))
+    Ok(Some(options))
 }
 
-fn run(wishes: Wishes) -> Result<bool, String> {
-    let consort = match wishes.consort {
+fn run(options: ConformanceOptions) -> Result<bool, String> {
+    let consort = match options.consort {
         Some(file) => file,
         None => consort_testbed::program("consort-cli", "dev").map_err(|error| error.to_string())?,
     };
     let mut played = 0;
-    let failed = play(&Program(wishes.program), &consort, &wishes.only, |door, scenario, outcome| {
+    let failed = play(&Program(options.program), &consort, &options.only, |door, scenario, outcome| {
         played += 1;
         match outcome {
             Ok(()) => println!("ok    {door:4}  {}", scenario.name),

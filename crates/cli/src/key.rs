@@ -38,7 +38,7 @@ user and root may ask, at its Unix socket.
 const AGAIN: Duration = Duration::from_millis(200);
 
 #[derive(Debug)]
-enum Wish {
+enum KeyCommand {
     Next(PathBuf),
     Rotate(Wanted, Duration),
 }
@@ -47,7 +47,7 @@ enum Wish {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let mut out = io::stdout();
     match read(words)? {
-        Wish::Next(path) => {
+        KeyCommand::Next(path) => {
             let epoch = security::add_next(&path)?;
             let name = path.display();
             heard_or_not(writeln!(
@@ -56,7 +56,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
                  `consort key rotate`"
             ))
         }
-        Wish::Rotate(wanted, timeout) => {
+        KeyCommand::Rotate(wanted, timeout) => {
             let mut client = wanted.connect(&ConnectOptions::default())?;
             let epoch = rotate(&mut client, clock::now_ns() + timeout.as_nanos() as u64)?;
             heard_or_not(writeln!(out, "all daemons of the view seal with the key of epoch {epoch} now"))
@@ -100,7 +100,7 @@ fn wait_for_answer(client: &mut Client, deadline: u64) -> Outcome<(u16, Option<R
     }
 }
 
-fn read(words: Vec<OsString>) -> Outcome<Wish> {
+fn read(words: Vec<OsString>) -> Outcome<KeyCommand> {
     let (mut wanted, mut timeout, mut options) = (Wanted::default(), Duration::from_secs(10), false);
     let words = Args::each(words, HELP, |option, args| match option {
         "--timeout" => {
@@ -115,9 +115,9 @@ fn read(words: Vec<OsString>) -> Outcome<Wish> {
     })?;
     let usage = "say what: consort key next /etc/consort/key, or consort key rotate";
     match words.as_slice() {
-        [next, path] if next == "next" && !options => Ok(Wish::Next(path.into())),
+        [next, path] if next == "next" && !options => Ok(KeyCommand::Next(path.into())),
         [next, ..] if next == "next" => Err(Failure::usage("name one file: consort key next /etc/consort/key")),
-        [rotate] if rotate == "rotate" => Ok(Wish::Rotate(wanted, timeout)),
+        [rotate] if rotate == "rotate" => Ok(KeyCommand::Rotate(wanted, timeout)),
         _ => Err(Failure::usage(usage)),
     }
 }
@@ -130,8 +130,8 @@ mod tests {
     fn it_is_said_what_and_which_file() {
         let read = |line: &str| read(line.split_whitespace().map(OsString::from).collect());
         let problem = |line: &str| read(line).unwrap_err().message;
-        assert!(matches!(read("next /etc/key").unwrap(), Wish::Next(path) if path.as_os_str() == "/etc/key"));
-        assert!(matches!(read("rotate --timeout 3s").unwrap(), Wish::Rotate(_, time) if time.as_secs() == 3));
+        assert!(matches!(read("next /etc/key").unwrap(), KeyCommand::Next(path) if path.as_os_str() == "/etc/key"));
+        assert!(matches!(read("rotate --timeout 3s").unwrap(), KeyCommand::Rotate(_, time) if time.as_secs() == 3));
         for line in ["", "rotate now", "turn"] {
             assert!(problem(line).contains("consort key rotate"), "{line}");
         }

@@ -32,7 +32,7 @@ as `consort send` show the token in the variable CONSORT_TOKEN.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 #[derive(Debug, Default)]
-struct Wish {
+struct TokenCommand {
     file: PathBuf,
     name: String,
     good_for: Option<Duration>,
@@ -40,15 +40,15 @@ struct Wish {
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Outcome {
-    let wish = read(words)?;
-    let token = match wish.good_for {
-        Some(time) => tokens::sign(&wish.file, &wish.name, clock::unix_seconds() + time.as_secs())?,
-        None => tokens::give(&wish.file, &wish.name)?,
+    let command = read(words)?;
+    let token = match command.good_for {
+        Some(time) => tokens::sign(&command.file, &command.name, clock::unix_seconds() + time.as_secs())?,
+        None => tokens::give(&command.file, &command.name)?,
     };
     heard_or_not(writeln!(io::stdout(), "{token}"))
 }
 
-fn read(words: Vec<OsString>) -> Outcome<Wish> {
+fn read(words: Vec<OsString>) -> Outcome<TokenCommand> {
     let mut good_for = None;
     let words = Args::each(words, HELP, |option, args| match option {
         "--for" => {
@@ -66,7 +66,7 @@ fn read(words: Vec<OsString>) -> Outcome<Wish> {
                 let rule = "a token's name has 1 to 40 letters, digits, - and _";
                 return Err(Failure::usage(format!("`{name}` is no name for a token: {rule}")));
             }
-            Ok(Wish { file: file.into(), name, good_for })
+            Ok(TokenCommand { file: file.into(), name, good_for })
         }
         _ => Err(Failure::usage("name the file and whose token it is: consort token /etc/consort/tokens billing")),
     }
@@ -87,8 +87,8 @@ mod tests {
     fn file_and_name_are_needed_and_times_are_bounded() {
         let read = |line: &str| read(line.split_whitespace().map(OsString::from).collect());
         let problem = |line: &str| read(line).unwrap_err().message;
-        let wish = read("tokens billing --for 30d").unwrap();
-        assert_eq!((wish.name.as_str(), wish.good_for), ("billing", Some(Duration::from_secs(30 * 86_400))));
+        let command = read("tokens billing --for 30d").unwrap();
+        assert_eq!((command.name.as_str(), command.good_for), ("billing", Some(Duration::from_secs(30 * 86_400))));
         assert_eq!(read("tokens billing").unwrap().good_for, None);
         assert!(problem("tokens").contains("consort token /etc/consort/tokens billing"));
         assert!(problem("tokens a b").contains("name the file"));

@@ -19,7 +19,7 @@ pub enum Event {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared: [`Client::declare`](crate::Client::declare).
     Declared(DeclareStatus),
-    /// What became of this client's wish that all daemons seal with the next key: [`Client::rotate_key`](crate::Client::rotate_key).
+    /// What became of this client's request that all daemons seal with the next key: [`Client::rotate_key`](crate::Client::rotate_key).
     Rotated(RotationStatus),
     /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
     Offer(Offer),

@@ -202,7 +202,7 @@ impl Sessions {
             self.progressed.push(client);
         }
         match next {
-            Ok(Some(wish)) => Some(wish),
+            Ok(Some(request)) => Some(request),
             Ok(None) => {
                 self.note_begun(now, client);
                 self.note(client);

@@ -19,9 +19,9 @@ const ANSWERS_EACH: Duration = Duration::from_millis(2);
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
-        while let Some(wish) = self.clients.next(self.now, client) {
-            let asks = matches!(wish, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_)));
-            if !self.handle_request(client, wish) {
+        while let Some(request) = self.clients.next(self.now, client) {
+            let asks = matches!(request, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_)));
+            if !self.handle_request(client, request) {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
                     self.clients.pause(client);
@@ -36,9 +36,9 @@ impl<E: Engine> Node<E> {
         if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
     }
 
-    /// Grants one wish; false where it must wait for room.
-    fn handle_request(&mut self, client: ClientId, wish: ClientRequest) -> bool {
-        match wish {
+    /// Grants one request; false where it must wait for room.
+    fn handle_request(&mut self, client: ClientId, request: ClientRequest) -> bool {
+        match request {
             ClientRequest::Common(ask) => return self.take(client, ask),
             ClientRequest::Name(name) => self.on_name(client, name),
             ClientRequest::Entered => self.clients.entered(client),

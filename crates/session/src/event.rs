@@ -98,7 +98,7 @@ pub enum DaemonEvent {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared.
     Declared(DeclareStatus),
-    /// What became of this client's wish that all daemons seal with the next key.
+    /// What became of this client's request that all daemons seal with the next key.
     Rotated(RotationStatus),
     /// Which incarnation of its node sends messages from here on.
     Life(MemberId),

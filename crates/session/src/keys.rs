@@ -12,7 +12,7 @@ use consort_wire::{Malformed, Reader};
 pub(crate) const ROTATE: u8 = 0x20;
 const ROTATED: u8 = 0xe9;
 
-/// What became of the wish that all daemons seal with the next key.
+/// What became of the request that all daemons seal with the next key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationStatus {
     /// The epoch of that key; 0 where none was proposed, or, where there is none newer, the epoch in use.
@@ -31,7 +31,7 @@ pub struct RotationRefusal {
     pub text: String,
 }
 
-/// Appends the wish that all daemons seal with the next key.
+/// Appends the request that all daemons seal with the next key.
 pub fn put_rotate(out: &mut BytesMut) {
     frame::put_head(out, ROTATE, 0);
 }

@@ -80,7 +80,7 @@ enum Link {
 #[derive(Debug)]
 struct Up {
     /// What the daemon is still to be asked for.
-    wishes: VecDeque<Wish>,
+    requests: VecDeque<SessionRequest>,
     /// Sends are numbered: the producer is open.
     is_open: bool,
     /// Which group each request to join is for.
@@ -91,7 +91,7 @@ struct Up {
 
 /// What a daemon is to be asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wish {
+enum SessionRequest {
     Open,
     Join(GroupName, bool),
     Leave(GroupName),
@@ -155,10 +155,10 @@ impl SessionMachine {
     /// The attempt has brought a connection: what is it asked for?
     pub fn connected(&mut self) {
         let Link::Down { trying, .. } = self.link else { return };
-        let joins = self.groups.iter().map(|(group, closed)| Wish::Join(group.clone(), *closed));
-        let read = self.reading.iter().map(|_| Wish::Read);
-        let wishes = std::iter::once(Wish::Open).chain(joins).chain(read).collect();
-        self.link = Link::Up(Up { wishes, is_open: false, joins: BTreeMap::new(), trying: Some(trying) });
+        let joins = self.groups.iter().map(|(group, closed)| SessionRequest::Join(group.clone(), *closed));
+        let read = self.reading.iter().map(|_| SessionRequest::Read);
+        let requests = std::iter::once(SessionRequest::Open).chain(joins).chain(read).collect();
+        self.link = Link::Up(Up { requests, is_open: false, joins: BTreeMap::new(), trying: Some(trying) });
         let address = self.addresses[self.at()].clone();
         self.roams.connected(&address);
         self.events.push_back(SessionEvent::Connected { address });
@@ -239,12 +239,12 @@ impl SessionMachine {
 
     pub fn join(&mut self, group: &GroupName, closed: bool) {
         self.groups.insert(group.clone(), closed);
-        self.wish(Wish::Join(group.clone(), closed));
+        self.request(SessionRequest::Join(group.clone(), closed));
     }
 
     pub fn leave(&mut self, group: &GroupName) {
         self.groups.remove(group);
-        self.wish(Wish::Leave(group.clone()));
+        self.request(SessionRequest::Leave(group.clone()));
     }
 
     pub fn read(&mut self, groups: &[GroupName], from: ReadFrom) -> Result<(), Error> {
@@ -252,13 +252,13 @@ impl SessionMachine {
             return Err(Error::Groups { count: groups.len(), max: ReadRequest::GROUPS_MAX });
         }
         self.reading = Some(Reading::new(groups.to_vec(), from));
-        self.wish(Wish::Read);
+        self.request(SessionRequest::Read);
         Ok(())
     }
 
-    fn wish(&mut self, wish: Wish) {
+    fn request(&mut self, request: SessionRequest) {
         if let Link::Up(up) = &mut self.link {
-            up.wishes.push_back(wish);
+            up.requests.push_back(request);
         }
     }
 
@@ -293,30 +293,30 @@ impl SessionMachine {
     /// Asks the daemon for what it is to be asked for, and sends what waits, as far as there is credit.
     pub fn work(&mut self, daemon: &mut impl Connection) -> Result<(), Broken> {
         while let Link::Up(up) = &mut self.link
-            && let Some(wish) = up.wishes.front().cloned()
+            && let Some(request) = up.requests.front().cloned()
         {
-            if !self.ask(wish, daemon)? {
+            if !self.ask(request, daemon)? {
                 return Ok(());
             }
             if let Link::Up(up) = &mut self.link {
-                up.wishes.pop_front();
+                up.requests.pop_front();
             }
         }
         self.send_pending(daemon)
     }
 
     /// False if there is no credit for it now.
-    fn ask(&mut self, wish: Wish, daemon: &mut impl Connection) -> Result<bool, Broken> {
-        match wish {
-            Wish::Open => daemon.open_producer(&self.next_opening())?,
-            Wish::Join(group, closed) => {
+    fn ask(&mut self, request: SessionRequest, daemon: &mut impl Connection) -> Result<bool, Broken> {
+        match request {
+            SessionRequest::Open => daemon.open_producer(&self.next_opening())?,
+            SessionRequest::Join(group, closed) => {
                 let Some(request) = later(daemon.try_join(&group, closed))? else { return Ok(false) };
                 if let Link::Up(up) = &mut self.link {
                     up.joins.insert(request, group);
                 }
             }
-            Wish::Leave(group) => return Ok(later(daemon.try_leave(&group))?.is_some()),
-            Wish::Read => {
+            SessionRequest::Leave(group) => return Ok(later(daemon.try_leave(&group))?.is_some()),
+            SessionRequest::Read => {
                 if let Some(reading) = &self.reading {
                     daemon.begin_reading(&reading.groups, &reading.from)?;
                 }
@@ -393,7 +393,7 @@ impl SessionMachine {
             Some(_) => Err(Broken::Connection(Error::OtherHistory)),
             None => {
                 self.asks = None;
-                self.wish(Wish::Read);
+                self.request(SessionRequest::Read);
                 Ok(())
             }
         }
@@ -474,7 +474,7 @@ impl SessionMachine {
         if let Link::Up(up) = &mut self.link
             && std::mem::take(&mut up.is_open)
         {
-            up.wishes.push_back(Wish::Open);
+            up.requests.push_back(SessionRequest::Open);
         }
     }
 }

@@ -102,7 +102,7 @@ pub struct GroupChange<'a> {
     pub cause: ChangeCause,
     /// Who came or went: who of them is a member came.
     pub who: &'a [Member],
-    /// This daemon's clients that are to know: its members, and who left by its own wish.
+    /// This daemon's clients that are to know: its members, and who left of its own accord.
     pub notify: &'a [ClientId],
 }
 

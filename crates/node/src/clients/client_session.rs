@@ -299,7 +299,9 @@ impl ClientSession {
     pub fn next(&mut self, limits: &Limits) -> Result<Option<ClientRequest>, Disconnect> {
         match self {
             Self::Native(session) => session.next(limits).map(|ask| ask.map(ClientRequest::Common)),
-            Self::Spread { session, client, name } => Ok(session.ask()?.map(|ask| wish(ask, *client, name.as_ref()))),
+            Self::Spread { session, client, name } => {
+                Ok(session.ask()?.map(|ask| client_request(ask, *client, name.as_ref())))
+            }
         }
     }
 
@@ -553,7 +555,7 @@ impl ClientSession {
     }
 }
 
-fn wish(ask: SpreadRequest, client: ClientId, name: Option<&ClientName>) -> ClientRequest {
+fn client_request(ask: SpreadRequest, client: ClientId, name: Option<&ClientName>) -> ClientRequest {
     ClientRequest::Common(match ask {
         SpreadRequest::Name(chosen) => return ClientRequest::Name(chosen),
         SpreadRequest::Entered => return ClientRequest::Entered,
