@@ -42,11 +42,11 @@ orders_ms   with --victim coordinator: from the kill until the client at each
             survivor receives a message that was sent after it; the last counts
 pause_view_changes  views that came because of a pause; there should be none
 
-Targets: of the crashes half told within 400 ms and all within 500, or all within
-700 with more than five daemons; of those that leave half within 20 ms; no view
-for a pause. They are for daemons with default timers that share two cores with
-nobody else, and a missed one is told, not an error. Where the machine ran
-another thread late at that moment, the report says so (stall_ms).
+Targets: of the crashes all told within 500 ms, and half within 400 with at most
+five daemons; of those that leave half within 20 ms; no view for a pause. They
+are for daemons with default timers that share two cores with nobody else, and a
+missed one is told, not an error. Where the machine ran another thread late at
+that moment, the report says so (stall_ms).
 ";
 
 /// How long a daemon is stopped.
