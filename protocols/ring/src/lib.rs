@@ -18,12 +18,14 @@
 //! | `token` | the circulation of one ring's token, which operational and recovery share |
 //! | `installation` | the installed ring: what is delivered from it and what is owed |
 //! | `tuning` | how the windows follow what the ring can take |
+//! | `io`, `counters`, `state_name` | what all states share, what happened so far, the states by name |
 //! | `store`, `flow`, `requests`, `holdings`, `delivery`, `timer` | small policies with few verbs |
 //!
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
 //! set, commit to it, recover what some of them lack, and install the new view in one step.
 
 pub mod config;
+mod counters;
 mod delivery;
 pub mod engine;
 #[cfg(any(test, feature = "model"))]
@@ -32,6 +34,7 @@ mod flow;
 mod grant_backoff;
 pub mod holdings;
 mod installation;
+mod io;
 pub mod load;
 #[cfg(feature = "model")]
 pub mod model;
@@ -40,6 +43,7 @@ pub mod mutant;
 pub mod packet;
 mod requests;
 mod state;
+mod state_name;
 mod store;
 mod timer;
 mod token;

@@ -1,5 +1,5 @@
 //! The ring's timers, each named by what it is for.
-use crate::state::table::RingStateName;
+use crate::state_name::RingStateName;
 use consort_types::Instant;
 
 /// What a wake-up is for.

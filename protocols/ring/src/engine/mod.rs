@@ -2,21 +2,18 @@
 //!
 //! ```text
 //! dispatch  state x packet, state x timer: tables      contract  the ring as an engine
-//! io        what all states share                      counters  what happened so far
 //! ```
 mod contract;
-mod counters;
 mod dispatch;
-mod io;
-
-pub(crate) use self::io::RingIo;
 
 use crate::RingId;
 use crate::config::{RingConfig, RingConfigError};
 use crate::installation::{Installation, Old};
+use crate::io::RingIo;
 use crate::packet::{Commit, Join, RingPacket};
-use crate::state::table::{self, RingStateName};
+use crate::state::table;
 use crate::state::{Committing, Gather, Operational, Recovery, Sets, StateChange, Why};
+use crate::state_name::RingStateName;
 use crate::timer::Timer;
 use consort_order::{Destination, Output};
 use consort_types::{Incarnation, Instant, Position, Seq};

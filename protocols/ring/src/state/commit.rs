@@ -5,8 +5,8 @@
 use super::StateChange;
 use super::{Sets, Why};
 use crate::RingId;
-use crate::engine::RingIo;
 use crate::installation::Old;
+use crate::io::RingIo;
 use crate::packet::{Commit, DataPacket, OldRing, Proposal, RingPacket, SEQS_ALL};
 use crate::timer::Timer;
 use consort_order::Destination;

@@ -3,8 +3,8 @@
 //! Leaves for Commit: with a commit token for exactly these members, built here by the lowest of them or received.
 use super::{Committing, Reason, Sets, StateChange};
 use crate::RingId;
-use crate::engine::RingIo;
 use crate::installation::Old;
+use crate::io::RingIo;
 use crate::packet::{Commit, DataPacket, Join, RingPacket};
 use crate::timer::Timer;
 use consort_member::{Gathering, JoinEffect, Overdue};

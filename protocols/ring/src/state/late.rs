@@ -3,7 +3,7 @@
 use super::Operational;
 use super::StateChange;
 use super::{Reason, Why};
-use crate::engine::RingIo;
+use crate::io::RingIo;
 use crate::packet::{Late, RingPacket, Trail};
 use crate::timer::Timer;
 use consort_order::Destination;

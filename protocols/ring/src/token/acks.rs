@@ -2,8 +2,8 @@
 use super::Rotation;
 use super::rest::Requested;
 use super::state::TokenState;
-use crate::engine::RingIo;
 use crate::flow;
+use crate::io::RingIo;
 use crate::packet::{Ack, DataPacket, RingPacket};
 use crate::timer::Timer;
 use consort_order::Destination;

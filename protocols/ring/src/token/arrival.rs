@@ -2,8 +2,8 @@
 use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
 use crate::config::{Acceleration, Priority, Windows};
-use crate::engine::RingIo;
 use crate::flow::{self, Shares, UnstableLoad};
+use crate::io::RingIo;
 use crate::load::{RotationSigns, SentLoad};
 use crate::packet::{DATA_LEN, DataContent, DataPacket, RUN_LEN, RingPacket, SEQ_END, TOKEN_LEN, Token};
 use crate::store::Inserted;

@@ -2,7 +2,7 @@
 use super::rest::Requested;
 use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
-use crate::engine::RingIo;
+use crate::io::RingIo;
 use crate::load::SentLoad;
 use crate::packet::{DataContent, Token};
 use crate::timer::Timer;

@@ -7,8 +7,8 @@ mod state;
 
 use crate::RingId;
 use crate::config::Acceleration;
-use crate::engine::RingIo;
 use crate::flow::{self};
+use crate::io::RingIo;
 use crate::load::SentLoad;
 use crate::packet::{DataContent, DataPacket, RingPacket, Token, Trail};
 use crate::store::{Inserted, Store};

@@ -2,7 +2,7 @@
 //! say asks for it.
 use super::state::TokenState;
 use super::{Mode, PATIENCE, PacketSource, Rotation};
-use crate::engine::RingIo;
+use crate::io::RingIo;
 use crate::load::SentLoad;
 use crate::packet::{IDLE_MAX, RingPacket, Token, TokenRequest};
 use crate::timer::Timer;

@@ -1,6 +1,6 @@
 //! Where the ring's token is, as one member knows it, and how that may change.
 use super::Rotation;
-use crate::engine::RingIo;
+use crate::io::RingIo;
 use crate::packet::Token;
 use consort_types::{Instant, MemberId};
 use std::fmt;

@@ -11,7 +11,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            pub(super) fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
+            pub fn observe(&self, see: &mut dyn FnMut(&'static str, u64)) {
                 $(see(stringify!($name), self.$name);)*
             }
         }

@@ -1,7 +1,7 @@
 //! What all states share.
-use super::counters::Counters;
 use crate::RingId;
 use crate::config::RingConfig;
+use crate::counters::Counters;
 use crate::flow;
 use crate::grant_backoff::GrantBackoff;
 use crate::packet::{Proposal, RingPacket};
@@ -35,9 +35,9 @@ pub(crate) struct RingIo {
     /// What waited in this node's sockets since the last visit.
     pub backlog: SocketBacklog,
     /// How many bytes the layer above can take soon.
-    pub(super) room: usize,
+    pub room: usize,
     /// When this node ran again after it was paused last.
-    pub(super) paused_at: Instant,
+    pub paused_at: Instant,
 }
 
 /// Whom commit tokens did not get past, or tokens did not get to.
@@ -70,7 +70,7 @@ fn rides(service: Service) -> Service {
 }
 
 impl RingIo {
-    pub(super) fn new(config: RingConfig, incarnation: Incarnation) -> Self {
+    pub fn new(config: RingConfig, incarnation: Incarnation) -> Self {
         let me = MemberId { node: config.me, incarnation };
         Self {
             me,
@@ -157,7 +157,7 @@ impl RingIo {
 
     /// Whether a membership packet is worth looking at: not of an earlier life, not of an earlier gathering, and not
     /// something that lay in a queue while this node was paused.
-    pub(super) fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
+    pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
         if now.since(arrival.at) > self.config.timers.token_loss / 2 {
@@ -172,20 +172,20 @@ impl RingIo {
     }
 
     /// A packet from this very node, but not from this life of it.
-    pub(super) fn note_life_of_mine(&mut self, now: Instant, from: MemberId) {
+    pub fn note_life_of_mine(&mut self, now: Instant, from: MemberId) {
         let twin = self.presence.notes_twin(now, from);
         self.counters.twins += u64::from(twin);
         self.counters.old_incarnation += u64::from(!twin);
     }
 
-    pub(super) fn heeds_join(&mut self, now: Instant, from: MemberId, join: &Proposal) -> bool {
+    pub fn heeds_join(&mut self, now: Instant, from: MemberId, join: &Proposal) -> bool {
         let heeded = self.presence.notes_join(now, from, join) || crate::mutated!(self.config, StaleJoinsMerged);
         self.counters.stale_membership += u64::from(!heeded);
         heeded
     }
 
     /// Keeps the ceiling of ring numbers ahead of what is in use.
-    pub(super) fn reserve(&mut self) {
+    pub fn reserve(&mut self) {
         //= M03
         if let Some(CeilingRecord { ticket, record, trim }) = self.presence.reserve() {
             self.output.push_back(Output::Persist { ticket, record, sync: true });
