@@ -4,7 +4,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::runtime_dir::Card;
 use consort::{Address, ClientTls};
 use consort_session::Member;
-use consort_session::listing::{Connection, GroupEntry, Inquirer, ListPage, ListQuery, Listing, PAGE_MAX, Reply};
+use consort_session::listing::{Connection, GroupEntry, ListPage, ListQuery, Listing, PAGE_MAX};
 use consort_types::{ClientId, GroupName, MemberId, NodeId};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;

@@ -1,13 +1,13 @@
 //! Clients' connections: who is there, what they send, what they are to read.
 mod acceptor;
 mod hosts;
-pub(crate) mod rings;
 mod watch;
 
-use crate::arena::Arena;
 use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
+use crate::rings;
+use crate::sys::Arena;
 use crate::users::Users;
 use acceptor::ClientAcceptor;
 use bytes::Bytes;

@@ -1,9 +1,8 @@
 //! Datagrams in: batches into shared memory, two lanes, read in the order the node wants.
-use crate::arena::Arena;
 use crate::clock::{Clock, Mapping};
 use crate::counters::{DriverCounters, LaneTraffic};
 use crate::driver_packets::{DriverPackets, Probed};
-use crate::sys::{self, ReceivedBuffer, Receiving};
+use crate::sys::{self, Arena, ReceivedBuffer, Receiving};
 use bytes::{Bytes, BytesMut};
 use consort_types::{Instant, NodeId};
 use consort_wire::path_mtu::SettingsNotice;

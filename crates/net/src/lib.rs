@@ -11,17 +11,17 @@
 //! | module | what |
 //! |---|---|
 //! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
-//! | `inbox`, `arena` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
+//! | `inbox` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `links` | reliable links: a TCP connection to each other node, for engines that ask for them |
 //! | `seals` | sealing what leaves, opening what comes, before anything else looks at it |
 //! | `path_mtu` | which size of datagram reaches which node, found out by probes |
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
-//! | `clients`, `users` | connections, their bytes in and out, and who of this machine may have one |
+//! | `clients`, `rings`, `users` | connections, their bytes in and out, also through shared memory; who may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records: segments, one sync for many |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
-//! | `sys` | the kernel's calls that no safe crate offers; the only `unsafe` here |
+//! | `sys` | the kernel's calls that no safe crate offers, and the memory that receives; the only `unsafe` here |
 //!
 //! Linux only: it uses `recvmmsg`, `sendmmsg`, UDP GSO and GRO, and `timerfd`.
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
@@ -30,7 +30,6 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("consort-net needs Linux: recvmmsg, UDP GSO and GRO, timerfd");
 
-mod arena;
 mod bind;
 mod clients;
 mod clock;
@@ -50,6 +49,7 @@ mod path_mtu;
 mod probe;
 pub mod raw;
 mod reload;
+mod rings;
 mod seals;
 mod settings;
 mod sources;

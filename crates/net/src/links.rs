@@ -6,10 +6,10 @@ mod connection;
 mod hello;
 mod sockets;
 
-use crate::arena::Arena;
 use crate::counters::DriverCounters;
 use crate::options::Peer;
 use crate::seals::Seals;
+use crate::sys::Arena;
 use connection::{LinkStage, PeerConnection, Read};
 use consort_node::{Datagram, Destination};
 use consort_order::Link;

@@ -1,8 +1,8 @@
 //! Where clients come in.
-use crate::clients::rings::{Declined, Rings};
 use crate::error::refused;
 use crate::error::{BindError, SocketRole};
 use crate::options::{Dialect, ListenAddress, TlsListen};
+use crate::rings::{Declined, Rings};
 use crate::sys::{self, PeerProcess};
 use consort_node::{ClientIdentity, Transport};
 use consort_shm::MemoryFile;

@@ -25,6 +25,7 @@ pub mod client;
 pub mod declaring;
 pub mod event;
 pub mod frame;
+pub mod inquirer;
 pub mod keys;
 mod ledger;
 mod limits;
@@ -57,9 +58,10 @@ pub use event::{
     BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Placement, Progress, WaitNotice,
     Welcome,
 };
+pub use inquirer::{Inquirer, Reply};
 pub use keys::{RotationRefusal, RotationStatus};
 pub use limits::Limits;
-pub use listing::{Inquirer, ListQuery, Listing};
+pub use listing::{ListQuery, Listing};
 pub use numbering::{OpenRefusal, OpeningWait, ProducerStatus};
 pub use offers::{PendingOffer, Undo};
 pub use output::{FrameQueue, OUTPUT_PIECES, SHARED};

@@ -13,10 +13,6 @@
 //! | 8c | clients | for each: see [`Connection`] |
 //!
 //! Answers are no [`DaemonEvent`](crate::DaemonEvent)s: they stand outside the order, and only who asked for one reads any.
-mod inquirer;
-
-pub use inquirer::{Inquirer, Reply};
-
 use crate::{SlowPolicy, frame};
 use bytes::{BufMut, BytesMut};
 use consort_group::{ClientName, Member, ordered, targets};

@@ -1,6 +1,6 @@
 //! Clients in shared memory, looked at without a bell while there is traffic.
-use super::rings::{Declined, Rings};
 use super::{ClientConnection, ClientConnections, DriverCounters};
+use crate::rings::{Declined, Rings};
 use consort_shm::MemoryFile;
 use consort_types::ClientId;
 

@@ -1,7 +1,7 @@
 //! One connection: how far it is, bytes to frames, frames to bytes.
 use super::{FRAME_MAX, READ, hello};
-use crate::arena::Arena;
 use crate::seals::{BadFrame, Seals};
+use crate::sys::Arena;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort_node::Datagram;
 use consort_types::{Instant, MemberId, NodeId};

@@ -1,6 +1,5 @@
 //! As many datagrams to a group as all receivers take.
-use crate::arena::Arena;
-use crate::sys::{self, Receiving, SegmentedBatch, Sending};
+use crate::sys::{self, Arena, Receiving, SegmentedBatch, Sending};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_node::Datagram;
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};

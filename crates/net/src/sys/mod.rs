@@ -2,6 +2,7 @@
 //! call.
 #![allow(unsafe_code)]
 
+mod arena;
 mod interfaces;
 mod options;
 mod receive;
@@ -10,6 +11,7 @@ mod send;
 mod snmp;
 mod timer;
 
+pub(crate) use arena::Arena;
 pub use interfaces::Interface;
 pub(crate) use interfaces::{interfaces, mtu};
 pub(crate) use options::{
@@ -31,7 +33,7 @@ fn checked(answer: libc::c_int) -> io::Result<libc::c_int> {
 }
 
 /// Makes the first `size` bytes of a reclaimed chunk accessible again.
-pub(crate) fn all_of(mut chunk: BytesMut, size: usize) -> BytesMut {
+fn all_of(mut chunk: BytesMut, size: usize) -> BytesMut {
     assert!(chunk.is_empty() && chunk.capacity() >= size, "a chunk is reclaimed whole");
     // SAFETY: the capacity was checked, and a chunk's bytes were all initialised when it was made
     // (`BytesMut::zeroed`); reclaiming moves the window over them, it does not make new ones.

@@ -1,6 +1,5 @@
 //! Many datagrams with one call.
-use super::checked;
-use crate::arena::Arena;
+use super::{Arena, checked};
 use bytes::BytesMut;
 use consort_wire::copy::{LARGE_COPY, STAGGER, stagger};
 use std::io;

@@ -1,6 +1,6 @@
 //! Who is refused, who is sent away, and what is dropped.
 use super::*;
-use consort_session::listing::{Inquirer, Reply};
+use consort_session::inquirer::{Inquirer, Reply};
 use consort_session::{Disconnect, DisconnectReason, RefusalCause, request};
 use consort_types::Duration;
 

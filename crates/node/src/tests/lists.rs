@@ -1,6 +1,7 @@
 //! Lists of groups and connections, asked for page by page.
 use super::*;
-use consort_session::listing::{ConnectionStage, Inquirer, ListQuery, Listing, PAGE_MAX, Reply, Transport};
+use consort_session::inquirer::{Inquirer, Reply};
+use consort_session::listing::{ConnectionStage, ListQuery, Listing, PAGE_MAX, Transport};
 
 const INQUIRER: ClientId = ClientId(9_000);
 

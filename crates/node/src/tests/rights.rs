@@ -2,7 +2,8 @@
 use super::*;
 use crate::{ClientOrigin, ClientPolicy};
 use consort_rights::{Glob, Identity, IdentityLimits, Rule, Rules, Tokens, Verb, tokens};
-use consort_session::listing::{Inquirer, ListQuery, Listing, Reply, Transport};
+use consort_session::inquirer::{Inquirer, Reply};
+use consort_session::listing::{ListQuery, Listing, Transport};
 use consort_session::{DisconnectReason, Place, RefusalCause};
 use consort_types::Duration;
 

@@ -1,6 +1,6 @@
 //! Clients in shared memory.
 use super::*;
-use crate::clients::rings::{self, EACH};
+use crate::rings::{self, EACH};
 use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::os::fd::AsFd;
 

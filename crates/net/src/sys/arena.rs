@@ -44,7 +44,7 @@ impl Arena {
 
     fn fresh(&mut self) -> BytesMut {
         match self.retired.reclaim(self.size) {
-            Some(chunk) => crate::sys::all_of(chunk, self.size),
+            Some(chunk) => super::all_of(chunk, self.size),
             None => BytesMut::zeroed(self.size),
         }
     }

@@ -1,6 +1,6 @@
 //! A client that joins nothing and sends nothing: it asks, also where all places of a daemon are taken.
-use super::{ListQuery, Listing};
 use crate::frame::{Frames, HEAD_LEN};
+use crate::listing::{ListQuery, Listing};
 use crate::{DaemonEvent, Disconnect, Hello, Refusal, Welcome, request};
 use bytes::{Bytes, BytesMut};
 use consort_wire::Malformed;
