@@ -33,6 +33,13 @@ fn text<'a>(event: &'a Value, field: &str) -> &'a str {
     event[field].as_str().unwrap_or_else(|| panic!("no text `{field}` in {event}"))
 }
 
+/// Whether a text says a time as logs do: 2026-11-26T01:02:03.456789Z. Two of them compare as texts.
+fn is_utc(text: &str) -> bool {
+    let form = "0000-00-00T00:00:00.000000Z";
+    let fits = |(c, sign): (char, char)| if sign == '0' { c.is_ascii_digit() } else { c == sign };
+    text.len() == form.len() && text.chars().zip(form.chars()).all(fits)
+}
+
 #[test]
 fn survivors_log_who_was_killed_why_and_what_followed() {
     let world = World::new();
@@ -42,7 +49,13 @@ fn survivors_log_who_was_killed_why_and_what_followed() {
     }
     daemons[1].kill();
     for daemon in [&daemons[0], &daemons[2]] {
+        // The first to miss the token says so, and asks the other one.
+        let sought = event(daemon, "members are sought", "out", "n2.");
+        let silent = text(&sought, "message").starts_with("ring silent");
+        assert!(silent && sought["after_ms"].is_u64() || text(&sought, "cause").contains("asked"), "{sought}");
         let view = event(daemon, "members lost", "lost", "n2");
+        assert!(is_utc(text(&view, "timestamp")), "{view}");
+        assert!(is_utc(text(&sought, "timestamp")) && text(&sought, "timestamp") <= text(&view, "timestamp"), "{view}");
         assert!(text(&view, "cause").contains("n2 silent for "), "{view}");
         assert!(text(&view, "members").contains("n1.") && text(&view, "members").contains("n3."), "{view}");
         assert_eq!((text(&view, "level"), text(&view, "primary")), ("WARN", "pending"), "{view}");

@@ -46,6 +46,7 @@ impl<E: Engine> Node<E> {
             Output::Revoke { offer, .. } => self.on_offer(PendingDelivery::Revoke(offer)),
             Output::Install(view) => self.pending.push(PendingDelivery::Install(view)),
             Output::Primary(view) => self.pending.push(PendingDelivery::Primary(view)),
+            Output::Interrupted { cause, out } => self.clients.notices.push(Notice::Interrupted { cause, out }),
             Output::Left => return Some(Effect::Left),
             Output::Room => (self.full, self.control_full) = (false, false),
             Output::Beacon { from, annotation } => self.on_digest(from, &annotation),

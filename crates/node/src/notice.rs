@@ -13,7 +13,9 @@ use crate::rotation::NotAdopted;
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
 use consort_session::{ClientName, Disconnect, DisconnectReason, Refusal, RefusalCause};
-use consort_types::{ClientId, Duration, GroupName, Instant, MemberId, NodeId, OrderWait, Position, Primary, ViewId};
+use consort_types::{
+    ClientId, Duration, GroupName, Instant, MemberId, NodeId, OrderWait, Position, Primary, ViewCause, ViewId,
+};
 use std::collections::VecDeque;
 
 /// How many of one kind are told in a [`WINDOW`].
@@ -39,6 +41,13 @@ pub enum Notice {
         primary: Primary,
         /// Why it came.
         cause: String,
+    },
+    /// The view is given up, and nothing is ordered until members have found each other.
+    Interrupted {
+        /// Why.
+        cause: ViewCause,
+        /// Members that are to be in the next view no more.
+        out: Vec<MemberId>,
     },
     /// Whether this node is in the primary view has changed.
     Primary {
@@ -168,9 +177,11 @@ impl Notice {
     /// The kind whose events are counted together.
     const fn kind(&self) -> NoticeKind {
         match self {
-            Self::View { .. } | Self::Primary { .. } | Self::Settled { .. } | Self::GroupMismatch { .. } => {
-                NoticeKind::View
-            }
+            Self::View { .. }
+            | Self::Interrupted { .. }
+            | Self::Primary { .. }
+            | Self::Settled { .. }
+            | Self::GroupMismatch { .. } => NoticeKind::View,
             Self::Peer { .. } => NoticeKind::Peer,
             Self::Waiting { .. } | Self::Flowing => NoticeKind::Waiting,
             Self::Connected { .. } | Self::Disconnected { .. } => NoticeKind::Connection,

@@ -11,7 +11,8 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View, ViewId,
+    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View,
+    ViewCause, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
@@ -174,6 +175,13 @@ pub enum Output<P> {
     Install(View),
     /// From here on this view is primary: an ordered event at all its members.
     Primary(ViewId),
+    /// The view is given up, and nothing is ordered until members have found each other. For the log alone.
+    Interrupted {
+        /// Why.
+        cause: ViewCause,
+        /// Members that are to be in the next view no more.
+        out: Vec<MemberId>,
+    },
     /// The node has said good-bye: nothing more will come, and the driver may stop.
     Left,
     /// Another member's beacon carried this annotation.

@@ -1,7 +1,7 @@
 //! The log: what the node has noticed, and what the driver has, each as one event with fields.
 use super::Driver;
 use consort_node::{DisconnectReason, Engine, MembershipChange, Notice, PeerState};
-use consort_types::{Instant, MemberId, NodeId};
+use consort_types::{Instant, MemberId, NodeId, ViewCause};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -60,6 +60,13 @@ fn write(notice: Notice) {
                 "" => tracing::info!(view = %id, members, joined, primary, cause, "view installed"),
                 _ => tracing::warn!(view = %id, members, lost, joined, primary, cause, "view installed, members lost"),
             }
+        }
+        Notice::Interrupted { cause: ViewCause::TokenLost { after }, out } => {
+            let (after_ms, out) = (after.as_millis() as u64, list::<MemberId>(&out));
+            tracing::warn!(after_ms, out, "ring silent, members are sought");
+        }
+        Notice::Interrupted { cause, out } => {
+            tracing::info!(%cause, out = list::<MemberId>(&out), "view given up, members are sought");
         }
         Notice::Primary { view, gained: true } => tracing::info!(%view, "the view is primary"),
         Notice::Primary { view, gained: false } => tracing::warn!(%view, "the view is not primary any more"),

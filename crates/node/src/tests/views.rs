@@ -1,5 +1,6 @@
 //! Views, and what they do to groups.
 use super::*;
+use crate::Notice;
 use consort_order::Output;
 use consort_types::{Primary, ViewCause, ViewKind};
 
@@ -43,6 +44,17 @@ fn a_view_without_a_daemon_takes_its_clients_out_of_all_groups_before_anything_e
     assert_eq!(world.story(bob)[before - 1..], told);
     assert_eq!(views(&world, ann)[1..], [(2, 2, "n2 silent for 0 ms".into())]);
     assert!(world.nodes[0].groups().members(b"h").is_none());
+}
+
+#[test]
+fn a_view_that_is_given_up_is_noticed_with_its_cause_and_who_is_out() {
+    let mut world = World::new(2, Limits::default());
+    while world.nodes[0].poll_notice().is_some() {}
+    let (cause, out) = (ViewCause::TokenLost { after: std::time::Duration::from_millis(368) }, vec![member(1)]);
+    world.nodes[0].engine.put_out(Output::Interrupted { cause: cause.clone(), out: out.clone() });
+    world.drain(0);
+    assert_eq!(world.nodes[0].poll_notice(), Some((Notice::Interrupted { cause, out }, 0)));
+    assert_eq!(world.nodes[0].poll_notice(), None);
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl<E: Engine> Bare<E> {
             Output::Restart { cause, records } => MachineOutput::Restart { cause, records },
             Output::Left => MachineOutput::Left,
             // For layers that a bare engine lacks.
-            Output::Beacon { .. } => return None,
+            Output::Beacon { .. } | Output::Interrupted { .. } => return None,
         })
     }
 }

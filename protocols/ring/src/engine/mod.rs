@@ -159,6 +159,8 @@ impl Ring {
                     self.io.grant_backoff.stop(node, now);
                 }
                 state.note_end(&mut self.io, now);
+                let out = why.fail.iter().map(|(member, _)| *member).collect();
+                self.io.output.push_back(Output::Interrupted { cause: why.trigger.clone(), out });
                 self.gather(now, state.into_old(), None, &why)
             }
             (RingState::Commit(state), StateChange::Gather(why)) => self.gather(now, state.old, Some(state.sets), &why),

@@ -152,4 +152,22 @@ fn a_ring_whose_token_is_lost_is_formed_anew_and_keeps_everything() {
     net.run(Duration::from_millis(300));
     net.agree_on(1);
     assert!((0..3).all(|i| net.rings[i].state() == "operational"));
+    assert_eq!(net.interruptions.len(), 3, "each gave the ring up once: {:?}", net.interruptions);
+    assert!(
+        matches!(&net.interruptions[0], (2, ViewCause::TokenLost { .. }, out) if out.is_empty()),
+        "all have answered"
+    );
+}
+
+#[test]
+fn all_tell_who_has_not_answered_when_the_token_is_lost() {
+    //= R27 test
+    let mut net = Net::formed(3, |_| {});
+    net.crash(1);
+    net.run(Duration::from_millis(600));
+    let [(first, ViewCause::TokenLost { .. }, out), (second, ..)] = &net.interruptions[..] else {
+        panic!("{:?}", net.interruptions)
+    };
+    assert_eq!((first + second, &out[..], &net.interruptions[1].2[..]), (2, &[member(2)][..], &[member(2)][..]));
+    assert_eq!(net.views[0].last().map(|view| view.members.len()), Some(2));
 }

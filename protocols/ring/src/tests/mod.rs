@@ -20,7 +20,9 @@ use crate::packet::{DataContent, DataPacket, RingPacket};
 use crate::{Ring, RingConfig};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Output, Refused, Submission};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Seq, Service, View};
+use consort_types::{
+    Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Seq, Service, View, ViewCause,
+};
 use consort_wire::pack::{Body, OutgoingMessage};
 use std::collections::{BTreeSet, VecDeque};
 
@@ -61,6 +63,8 @@ pub(crate) struct Net {
     pub flying: VecDeque<Flying>,
     pub delivered: Vec<Vec<Delivery>>,
     pub views: Vec<Vec<View>>,
+    /// Who gave a view up, why, and whom it wanted out.
+    pub interruptions: Vec<(usize, ViewCause, Vec<MemberId>)>,
     pub sent: Vec<Flying>,
     /// Who runs, in which life.
     pub lives: Vec<Option<MemberId>>,
@@ -110,6 +114,7 @@ impl Net {
             flying: VecDeque::new(),
             delivered: vec![Vec::new(); n],
             views: vec![Vec::new(); n],
+            interruptions: Vec::new(),
             sent: Vec::new(),
             lives: vec![None; n],
             traces: Vec::new(),
@@ -131,6 +136,7 @@ impl Net {
         assert!(net.views.iter().all(formed), "{:?}", net.views);
         net.views.iter_mut().for_each(|views| drop(views.drain(..views.len() - 1)));
         net.sent.clear();
+        net.interruptions.clear();
         net
     }
 
@@ -177,6 +183,7 @@ impl Net {
                 }
                 Output::Primary(view) => self.note(i, EvsEvent::Primary(view)),
                 Output::Install(view) => self.install(i, view),
+                Output::Interrupted { cause, out } => self.interruptions.push((i, cause, out)),
                 Output::Left => self.crash(i),
                 _ => {}
             }
