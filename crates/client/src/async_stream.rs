@@ -16,7 +16,7 @@ pub(crate) enum AsyncStream {
     Tcp(TcpStream),
 }
 
-/// On which way bytes go where there is a Unix socket.
+/// How bytes go where there is a Unix socket.
 #[derive(Debug)]
 pub(crate) enum AsyncTransport {
     Socket,
@@ -55,10 +55,10 @@ impl AsyncStream {
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.
     pub(crate) async fn introduce(&mut self, hello: &[u8], offer: Option<MemoryOffer>) -> io::Result<()> {
-        if let (Self::Unix(stream, way), Some(offer)) = (&mut *self, offer)
+        if let (Self::Unix(stream, transport), Some(offer)) = (&mut *self, offer)
             && consort_shm::send(stream.as_fd(), hello, offer.file()).is_ok()
         {
-            *way = AsyncTransport::Offered(offer);
+            *transport = AsyncTransport::Offered(offer);
             return Ok(());
         }
         self.write_all(hello).await
@@ -88,7 +88,7 @@ impl AsyncStream {
         match self {
             Self::Unix(stream, AsyncTransport::Memory(memory)) => memory.read(stream, into),
             Self::Unix(stream, AsyncTransport::Socket) => unless_it_blocks(stream.try_read(into)),
-            Self::Unix(stream, way) => read_first(stream, way, into),
+            Self::Unix(stream, transport) => read_first(stream, transport, into),
             Self::Tcp(stream) => unless_it_blocks(stream.try_read(into)),
         }
     }
@@ -122,12 +122,14 @@ impl AsyncStream {
 }
 
 /// Reads the daemon's first bytes, which answer the offer.
-fn read_first(stream: &UnixStream, way: &mut AsyncTransport, into: &mut [u8]) -> io::Result<Option<usize>> {
+fn read_first(stream: &UnixStream, transport: &mut AsyncTransport, into: &mut [u8]) -> io::Result<Option<usize>> {
     let read = stream.try_io(Interest::READABLE, || consort_shm::receive(stream.as_fd(), into));
     let Some((n, file)) = unless_it_blocks(read)? else { return Ok(None) };
-    let AsyncTransport::Offered(offer) = std::mem::replace(way, AsyncTransport::Socket) else { return Ok(Some(n)) };
+    let AsyncTransport::Offered(offer) = std::mem::replace(transport, AsyncTransport::Socket) else {
+        return Ok(Some(n));
+    };
     let Some((writer, reader)) = answered(offer, &into[..n], file)? else { return Ok(Some(n)) };
-    *way = AsyncTransport::Memory(SharedMemory { writer, reader, has_ended: false, stuck: 0 });
+    *transport = AsyncTransport::Memory(SharedMemory { writer, reader, has_ended: false, stuck: 0 });
     Ok(None)
 }
 

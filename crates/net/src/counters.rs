@@ -64,9 +64,9 @@ macro_rules! counters {
 
 impl DriverCounters {
     /// Brings those up to date that are counted where datagrams for the driver are taken aside.
-    pub(crate) const fn note_aside(&mut self, aside: &DriverPackets) {
-        (self.probes_received, self.pieces_received) = (aside.probed, aside.fragments);
-        (self.datagrams_joined, self.datagrams_torn) = (aside.joins.joined, aside.joins.given_up);
+    pub(crate) const fn note_driver_packets(&mut self, driver_packets: &DriverPackets) {
+        (self.probes_received, self.pieces_received) = (driver_packets.probed, driver_packets.fragments);
+        (self.datagrams_joined, self.datagrams_torn) = (driver_packets.joins.joined, driver_packets.joins.given_up);
     }
 
     /// Calls `see` with what there is to tell about the ways to other nodes.

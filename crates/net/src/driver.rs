@@ -176,8 +176,8 @@ impl<E: Engine> Driver<E> {
             |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
         let (shared, peers) = (SharedSettings::new(options.shared), nodes.len());
         let paths = options.probe_paths.then(|| probing(&nodes));
-        let aside = DriverPackets::new(identity, Rc::clone(&seals), nodes);
-        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, aside)?;
+        let driver_packets = DriverPackets::new(identity, Rc::clone(&seals), nodes);
+        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, driver_packets)?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;
@@ -602,7 +602,7 @@ impl<E: Engine> Driver<E> {
         let lost = self.drops.lost(self.now, dropped);
         self.counters.datagrams_filtered = self.counters.datagrams_filtered.max(self.drops.filtered());
         self.counters.receive_overflow = self.counters.receive_overflow.max(lost);
-        self.counters.note_aside(self.inbox.driver_packets());
+        self.counters.note_driver_packets(self.inbox.driver_packets());
     }
 
     fn is_due(&self) -> bool {

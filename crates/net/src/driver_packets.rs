@@ -57,7 +57,7 @@ impl DriverPackets {
         &self.seals
     }
 
-    /// Looks at a datagram for which [`path_mtu::is_aside`] holds. Returns what the node is to see: the datagram that was joined
+    /// Looks at a datagram for which [`path_mtu::is_for_driver`] holds. Returns what the node is to see: the datagram that was joined
     /// with this piece, or the datagram itself if it is not for the driver. The node counts it by what is wrong with it.
     #[cold]
     pub(crate) fn take(&mut self, at: Instant, datagram: Bytes) -> Option<Bytes> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 const LONG_YIELD: Duration = Duration::from_millis(2);
 /// A yield of that length counts as much as so many shorter ones.
 const LONG_YIELD_SCORE: u8 = 4;
-/// Almost so many of them, less what shorter ones between them take away, are a crowd. Of a hundred yields beside CPU-bound
+/// Almost so many of them, less what shorter ones between them take away, are contention. Of a hundred yields beside CPU-bound
 /// processes 16 to 39 are so long, of a hundred of daemons at their limit one or two, and now and then a host takes the
 /// processor away.
 const CONTENTION_YIELDS: u8 = 4;

@@ -91,7 +91,7 @@ pub(crate) struct Receivers {
 }
 
 impl Inbox {
-    pub(crate) fn new(clock: Clock, from: Receivers, aside: DriverPackets) -> io::Result<Self> {
+    pub(crate) fn new(clock: Clock, from: Receivers, driver_packets: DriverPackets) -> io::Result<Self> {
         let mut data = LaneQueue { packets: VecDeque::new(), sockets: Vec::new() };
         for socket in from.group.into_iter().chain([from.data]) {
             data.sockets.push(LaneSource::data(socket, from.arrival_times)?);
@@ -102,17 +102,7 @@ impl Inbox {
         let token = LaneQueue { packets: VecDeque::new(), sockets: vec![LaneSource::new(from.token)] };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
         let arrival_times = from.arrival_times;
-        Ok(Self {
-            clock,
-            arena,
-            receiving,
-            token,
-            data,
-            driver_packets: aside,
-            unglanced: 0,
-            told: false,
-            arrival_times,
-        })
+        Ok(Self { clock, arena, receiving, token, data, driver_packets, unglanced: 0, told: false, arrival_times })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -212,7 +202,7 @@ impl Inbox {
     fn fill(&mut self, is_token: bool, glance: bool, counters: &mut DriverCounters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
-        let mut noted = Noted { traffic, aside: &mut self.driver_packets, batches: 0, too_long: 0 };
+        let mut noted = Noted { traffic, driver_packets: &mut self.driver_packets, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
             let glanced = glance && i == 0;
             if !source.ready && !glanced {
@@ -236,7 +226,7 @@ impl Inbox {
 /// What is counted and taken aside while receiving.
 struct Noted<'a> {
     traffic: &'a mut LaneTraffic,
-    aside: &'a mut DriverPackets,
+    driver_packets: &'a mut DriverPackets,
     batches: u64,
     too_long: u64,
 }
@@ -306,10 +296,10 @@ fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<ReceivedDatagr
 }
 
 fn push(datagram: BytesMut, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
-    let Some(bytes) = noted.aside.seals().open(datagram) else { return };
-    let for_node = if path_mtu::is_aside(&bytes) { noted.aside.take(at, bytes) } else { Some(bytes) };
+    let Some(bytes) = noted.driver_packets.seals().open(datagram) else { return };
+    let for_node = if path_mtu::is_for_driver(&bytes) { noted.driver_packets.take(at, bytes) } else { Some(bytes) };
     if let Some(bytes) = for_node {
-        noted.traffic.add(bytes.len() + noted.aside.seals().overhead());
+        noted.traffic.add(bytes.len() + noted.driver_packets.seals().overhead());
         into.push_back(ReceivedDatagram { at, bytes });
     }
 }

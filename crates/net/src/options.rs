@@ -46,7 +46,7 @@ pub enum Fanout {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleProfile {
     /// Looks again at once: lowest latency, one core always busy (it yields to
-    /// whoever wants to run, and sleeps while programs that compute hold the processors).
+    /// whoever wants to run, and sleeps while CPU-bound processes hold the processors).
     Latency,
     /// Sleeps until the kernel wakes it, but looks once more at once after a turn that did something while the engine expects a
     /// packet.

@@ -1,6 +1,6 @@
 //! PendingDelivery: engine, group, session, client.
 use crate::clients::client_session::{Placed, Telling, Written};
-use crate::fan_out::{CROWD, FanOut, READER, READERS};
+use crate::fan_out::{FanOut, READER, READERS, SHARED_BY};
 use crate::pending_deliveries::PendingDelivery;
 use crate::{Effect, NetworkChange, Node, Notice};
 use bytes::{Bytes, BytesMut};
@@ -58,7 +58,7 @@ impl<E: Engine> Node<E> {
 
     /// Whether something waits to be told to clients.
     pub(crate) fn has_to_tell(&self) -> bool {
-        self.crowd.is_some()
+        self.fan_out.is_some()
             || self.notice.is_some()
             || self.groups.has_work()
             || self.may_say_part()
@@ -82,7 +82,7 @@ impl<E: Engine> Node<E> {
     // Seldom and large: out of line, so that what is asked after every packet stays small.
     #[inline(never)]
     fn tell_next(&mut self) -> bool {
-        if self.tell_crowd() || self.notify_batch() || self.tell_next_step() || self.send_state_part() {
+        if self.notify_fan_out() || self.notify_batch() || self.tell_next_step() || self.send_state_part() {
             return true;
         }
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
@@ -93,14 +93,14 @@ impl<E: Engine> Node<E> {
             self.tell_openings();
             return true;
         }
-        if let Some(up) = self.pending.pop() {
-            self.tell_up(up);
+        if let Some(pending) = self.pending.pop() {
+            self.deliver_pending(pending);
         }
         true
     }
 
-    pub(crate) fn tell_up(&mut self, up: PendingDelivery) {
-        match up {
+    pub(crate) fn deliver_pending(&mut self, pending: PendingDelivery) {
+        match pending {
             PendingDelivery::Deliver(delivery, offer) => self.deliver(&delivery, offer),
             PendingDelivery::Offer(offer) => self.offer(&offer),
             PendingDelivery::Revoke(offer) => self.revoke(offer),
@@ -282,10 +282,10 @@ impl<E: Engine> Node<E> {
                 let (service, now, written) = (*service, self.now, None);
                 let place = Place::at(position.0);
                 let telling = Telling { sender, own, service, messages, payload, told, place, offer, now, written };
-                if recipients.len() >= CROWD {
+                if recipients.len() >= SHARED_BY {
                     let written = Written::new(&telling, recipients, &self.clients);
                     self.pending.spend(payload.len());
-                    self.crowd = Some(FanOut::new(delivery, &telling, offered, written));
+                    self.fan_out = Some(FanOut::new(delivery, &telling, offered, written));
                     self.note_verdict(*position, false);
                     self.settle_at_once();
                     return;

@@ -8,7 +8,7 @@ use consort_session::Place;
 use consort_types::{ClientId, OfferId};
 
 /// So many receivers of a message, and more, share what was written for all.
-pub(crate) const CROWD: usize = 4;
+pub(crate) const SHARED_BY: usize = 4;
 /// How many clients are told at once: many of them are no reason to keep the token waiting.
 pub(crate) const READERS: usize = 8;
 /// What telling one of many costs, counted as bytes copied: its session lies in no cache.
@@ -41,34 +41,34 @@ impl FanOut {
 
 impl<E: Engine> Node<E> {
     /// Tells a few more receivers of the message that is being told.
-    pub(crate) fn tell_crowd(&mut self) -> bool {
-        let Some(crowd) = &mut self.crowd else { return false };
-        let Delivery { sender, position, service, payload, .. } = &crowd.delivery;
+    pub(crate) fn notify_fan_out(&mut self) -> bool {
+        let Some(fan_out) = &mut self.fan_out else { return false };
+        let Delivery { sender, position, service, payload, .. } = &fan_out.delivery;
         let readers = self.groups.last_recipients();
         let at_once = if mutated!(self, CrowdAtOnce) { readers.len() } else { READERS };
-        let end = readers.len().min(crowd.reached + at_once);
-        let some = &readers[crowd.reached..end];
-        let own = (*sender == self.datagrams.identity().me).then_some(crowd.client);
+        let end = readers.len().min(fan_out.reached + at_once);
+        let some = &readers[fan_out.reached..end];
+        let own = (*sender == self.datagrams.identity().me).then_some(fan_out.client);
         let telling = Telling {
-            sender: (*sender, crowd.client),
+            sender: (*sender, fan_out.client),
             own,
             service: *service,
-            messages: crowd.messages,
+            messages: fan_out.messages,
             payload,
-            told: crowd.told,
+            told: fan_out.told,
             place: Place::at(position.0),
-            offer: crowd.offer,
+            offer: fan_out.offer,
             now: self.now,
-            written: Some(&crowd.written).filter(|_| !mutated!(self, CopiedForEach)),
+            written: Some(&fan_out.written).filter(|_| !mutated!(self, CopiedForEach)),
         };
         some.iter().for_each(|client| self.clients.tell_message(*client, &telling));
-        let copied = if self.clients.has_optimistic() { payload.len() } else { crowd.written.copied() };
+        let copied = if self.clients.has_optimistic() { payload.len() } else { fan_out.written.copied() };
         self.pending.spend(some.len() * (READER + copied) + self.clients.take_work());
-        crowd.reached = end;
+        fan_out.reached = end;
         if end == readers.len() {
-            let offered = std::mem::take(&mut crowd.offered);
-            let offer = crowd.offer;
-            self.crowd = None;
+            let offered = std::mem::take(&mut fan_out.offered);
+            let offer = fan_out.offer;
+            self.fan_out = None;
             self.take_back(offered, offer);
         }
         true

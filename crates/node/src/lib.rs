@@ -118,7 +118,7 @@ pub struct Node<E: Engine> {
     /// What is being told of a group.
     notice: Option<GroupNotice>,
     /// A message that is being told to many.
-    crowd: Option<Box<FanOut>>,
+    fan_out: Option<Box<FanOut>>,
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
     wait_monitor: WaitMonitor,
@@ -186,7 +186,7 @@ impl<E: Engine> Node<E> {
             settling: None,
             log: LoggedState::default(),
             notice: None,
-            crowd: None,
+            fan_out: None,
             #[cfg(feature = "mutants")]
             mutant: None,
             wait_monitor: WaitMonitor::default(),

@@ -29,11 +29,11 @@ impl OfferTable {
 
 impl<E: Engine> Node<E> {
     /// Tells of an offer now, or behind all that is to be told before it.
-    pub(crate) fn on_offer(&mut self, up: PendingDelivery) {
+    pub(crate) fn on_offer(&mut self, pending: PendingDelivery) {
         if self.has_to_tell() || !self.pending.may_tell() {
-            self.pending.push(up);
+            self.pending.push(pending);
         } else {
-            self.tell_up(up);
+            self.deliver_pending(pending);
         }
     }
 

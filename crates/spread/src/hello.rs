@@ -11,7 +11,7 @@ const NAME_MAX: u8 = 10;
 /// The list of methods a client may choose from: names, each with a space behind it.
 const METHODS: &[u8] = b"NULL ";
 const METHOD: &[u8] = b"NULL";
-/// A client's choice: three slots of thirty bytes.
+/// A client's choice: three fields of thirty bytes.
 pub const CHOICE_LEN: usize = 3 * METHOD_LEN;
 const METHOD_LEN: usize = 30;
 const ACCEPT: u8 = 1;
@@ -131,7 +131,7 @@ pub(crate) fn put_methods(out: &mut BytesMut) {
 /// Takes the choice of methods off the front. `None` until all of it is there.
 pub(crate) fn read_choice(input: &mut Input) -> Option<Result<(), Reject>> {
     let choice = input.take(CHOICE_LEN)?;
-    let chosen = choice.chunks(METHOD_LEN).map(|slot| slot.split(|byte| *byte == 0).next().unwrap_or(slot));
+    let chosen = choice.chunks(METHOD_LEN).map(|field| field.split(|byte| *byte == 0).next().unwrap_or(field));
     let chosen: Vec<_> = chosen.take_while(|name| !name.is_empty()).collect();
     let good = !chosen.is_empty() && chosen.iter().all(|name| *name == METHOD);
     Some(if good { Ok(()) } else { Err(Reject::Auth) })

@@ -78,10 +78,10 @@ pub fn read(header: &SpreadHeader, body: &Bytes) -> Result<ParsedRequest, Malfor
 
 /// The names at the front of a body.
 fn names<'a>(header: &SpreadHeader, body: &'a [u8]) -> Result<Vec<&'a [u8]>, Malformed> {
-    let (slots, _) = body.as_chunks();
+    let (fields, _) = body.as_chunks();
     let name =
-        |(i, slot)| name_field::read(slot).ok_or(Malformed { what: "name", at: header::LEN + i * name_field::LEN });
-    slots.iter().take(header.groups).enumerate().map(name).collect()
+        |(i, field)| name_field::read(field).ok_or(Malformed { what: "name", at: header::LEN + i * name_field::LEN });
+    fields.iter().take(header.groups).enumerate().map(name).collect()
 }
 
 fn first<'a>(names: &[&'a [u8]]) -> Result<&'a [u8], Malformed> {

@@ -69,7 +69,7 @@ pub enum DriverPacket {
 
 /// Whether a datagram may be a driver's, by one byte of it; an engine's never is.
 #[inline]
-pub fn is_aside(datagram: &[u8]) -> bool {
+pub fn is_for_driver(datagram: &[u8]) -> bool {
     datagram.get(3).is_some_and(|kind| *kind >= PROBE)
 }
 

@@ -16,7 +16,7 @@ enum Obstacle {
     /// A closed group that the sender is not in.
     Closed(GroupName),
     /// A member that could not be told it.
-    Unfit(NotRepresentable, Member),
+    NotRepresentable(NotRepresentable, Member),
 }
 
 impl Groups {
@@ -59,7 +59,9 @@ impl Groups {
         }
         Ok(match obstacle {
             Some(Obstacle::Closed(group)) => GroupDelivery::Shut { client, messages, group },
-            Some(Obstacle::Unfit(cause, member)) => GroupDelivery::NotRepresentable { client, messages, cause, member },
+            Some(Obstacle::NotRepresentable(cause, member)) => {
+                GroupDelivery::NotRepresentable { client, messages, cause, member }
+            }
             None => GroupDelivery::Multicast { client, messages, told, numbered, recipients: &self.recipients },
         })
     }
@@ -77,15 +79,15 @@ impl Groups {
             //= G09
             let messages = if told.batch { batch::check(payload, told.body_at(), len)? } else { 1 };
             let shut = self.find_recipients(key, targets).map(Obstacle::Closed);
-            let unfit = self.find_unfit(targets, left.saturating_sub(len));
-            Ok((messages, shut.or(unfit.map(|(cause, member)| Obstacle::Unfit(cause, member)))))
+            let not_representable = self.find_not_representable(targets, left.saturating_sub(len));
+            Ok((messages, shut.or(not_representable.map(|(cause, member)| Obstacle::NotRepresentable(cause, member)))))
         };
         Targets::of(payload, told.targets_at, judge)?
     }
 
     //= S21
     /// The first member who could not be told a message of `data` bytes, and why.
-    fn find_unfit(&mut self, targets: Targets<'_>, data: usize) -> Option<(NotRepresentable, Member)> {
+    fn find_not_representable(&mut self, targets: Targets<'_>, data: usize) -> Option<(NotRepresentable, Member)> {
         let cause = NotRepresentable::of(targets, data)?;
         for name in targets.names() {
             let Some(group) = self.table.look_up(name) else { continue };

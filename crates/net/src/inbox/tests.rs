@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver_packets::tests::{aside_of, identity};
+use crate::driver_packets::tests::{driver_packets_of, identity};
 use consort_wire::path_mtu::{ALWAYS, Probe, Shape, cut as cut_datagram};
 use socket2::{Domain, Protocol, SockAddr, Type};
 use std::net::Ipv4Addr;
@@ -28,7 +28,7 @@ impl Bench {
         let [token_at, data_at, group_at] = [&token, &data, &group].map(|s| s.local_addr().unwrap());
         let receivers = Receivers { token, data, group: Some(group), arrival_times };
         Self {
-            inbox: Inbox::new(Clock::new(), receivers, aside_of(0)).unwrap(),
+            inbox: Inbox::new(Clock::new(), receivers, driver_packets_of(0)).unwrap(),
             counters: DriverCounters::default(),
             sender: Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap(),
             token: token_at,

@@ -1,4 +1,4 @@
-//! One run of datagrams to one address: coupled into super-packets where the kernel takes them.
+//! One run of datagrams to one address: put into super-packets where the kernel takes them.
 use super::{Pending, len};
 use crate::counters::DriverCounters;
 use crate::sys::{self, SegmentedBatch, Sending};
@@ -9,11 +9,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// The largest super-packet, in bytes: what one IP packet holds, for both versions of IP.
-const TRAIN_BYTES: usize = 65_487;
+const BATCH_BYTES: usize = 65_487;
 /// The most datagrams in one super-packet that every kernel with GSO takes.
-const TRAIN_SEGMENTS: usize = 64;
+const BATCH_SEGMENTS: usize = 64;
 /// At most that many super-packets with one call.
-const TRAINS: usize = 16;
+const BATCHES: usize = 16;
 /// Where super-packets of datagrams this short are refused, they are refused altogether.
 const SHORTEST_WORTH: usize = 512;
 /// How often one flush waits for the kernel to take more before it drops: a millisecond each at most.
@@ -26,14 +26,14 @@ pub(super) struct Dispatch {
     sending: Sending,
     batches: Vec<SegmentedBatch>,
     /// The longest datagram that goes into super-packets; 0 where the kernel takes none.
-    coupled_max: usize,
+    batch_max: usize,
     waits: u32,
     group_buffers: u64,
 }
 
 impl Default for Dispatch {
     fn default() -> Self {
-        Self { sending: Sending::default(), batches: Vec::new(), coupled_max: TRAIN_BYTES, waits: 0, group_buffers: 0 }
+        Self { sending: Sending::default(), batches: Vec::new(), batch_max: BATCH_BYTES, waits: 0, group_buffers: 0 }
     }
 }
 
@@ -95,12 +95,12 @@ impl Dispatch {
     ) -> u64 {
         let mut buffers = 0;
         while !run.is_empty() {
-            let coupled = self.couple(run);
-            let datagrams = run[..coupled].iter().map(|pending| &pending.datagram);
+            let batched = self.build_batches(run);
+            let datagrams = run[..batched].iter().map(|pending| &pending.datagram);
             match self
                 .sending
                 .send(from.as_fd(), to, datagrams, &self.batches)
-                .map_or_else(|error| self.judge(&error, from), SendOutcome::Left)
+                .map_or_else(|error| self.on_send_error(&error, from), SendOutcome::Left)
             {
                 SendOutcome::Left(batches) => {
                     buffers += batches as u64;
@@ -126,18 +126,18 @@ impl Dispatch {
     }
 
     /// Makes super-packets of the front of the run; returns how many datagrams they hold.
-    fn couple(&mut self, run: &[Pending]) -> usize {
+    fn build_batches(&mut self, run: &[Pending]) -> usize {
         self.batches.clear();
-        let mut coupled = 0;
-        while self.batches.len() < TRAINS && coupled < run.len() {
-            let batch = next_train(&run[coupled..], self.coupled_max);
-            coupled += batch.count;
+        let mut batched = 0;
+        while self.batches.len() < BATCHES && batched < run.len() {
+            let batch = next_batch(&run[batched..], self.batch_max);
+            batched += batch.count;
             self.batches.push(batch);
         }
-        coupled
+        batched
     }
 
-    fn judge(&mut self, error: &io::Error, socket: &Socket) -> SendOutcome {
+    fn on_send_error(&mut self, error: &io::Error, socket: &Socket) -> SendOutcome {
         let first = self.batches[0];
         match (error.kind(), error.raw_os_error()) {
             // an answer to an earlier datagram, not to this one
@@ -145,7 +145,7 @@ impl Dispatch {
             (ErrorKind::WouldBlock, _) => self.wait(|| drop(sys::wait_writable(socket.as_fd(), 1))),
             (_, Some(libc::ENOBUFS | libc::ENOMEM)) => self.wait(|| std::thread::sleep(PAUSE)),
             (_, Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE)) if first.count > 1 => {
-                self.uncouple(usize::from(first.segment), error);
+                self.shrink_batches(usize::from(first.segment), error);
                 SendOutcome::Again
             }
             _ => {
@@ -165,24 +165,24 @@ impl Dispatch {
     }
 
     /// The kernel or the network card takes no super-packets of datagrams so long.
-    fn uncouple(&mut self, segment: usize, error: &io::Error) {
+    fn shrink_batches(&mut self, segment: usize, error: &io::Error) {
         let altogether = error.raw_os_error() == Some(libc::EIO) || segment <= SHORTEST_WORTH;
-        self.coupled_max = if altogether { 0 } else { segment - 1 };
-        tracing::info!(%error, segment, coupled_max = self.coupled_max, "super-packets are refused by the kernel");
+        self.batch_max = if altogether { 0 } else { segment - 1 };
+        tracing::info!(%error, segment, batch_max = self.batch_max, "super-packets are refused by the kernel");
     }
 }
 
 /// The super-packet that begins with the first datagram of the run.
-pub(super) fn next_train(run: &[Pending], coupled_max: usize) -> SegmentedBatch {
+pub(super) fn next_batch(run: &[Pending], batch_max: usize) -> SegmentedBatch {
     let segment = len(&run[0].datagram);
     let alone = SegmentedBatch { count: 1, segment: u16::try_from(segment).unwrap_or(u16::MAX) };
-    if segment == 0 || segment > coupled_max {
+    if segment == 0 || segment > batch_max {
         return alone;
     }
     let (mut count, mut bytes) = (1, segment);
-    for pending in &run[1..run.len().min(TRAIN_SEGMENTS)] {
+    for pending in &run[1..run.len().min(BATCH_SEGMENTS)] {
         let len = len(&pending.datagram);
-        if len == 0 || len > segment || bytes + len > TRAIN_BYTES {
+        if len == 0 || len > segment || bytes + len > BATCH_BYTES {
             break;
         }
         (count, bytes) = (count + 1, bytes + len);

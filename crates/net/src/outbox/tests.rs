@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver_packets::tests::{aside_of, identity};
+use crate::driver_packets::tests::{driver_packets_of, identity};
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -106,7 +106,7 @@ fn a_super_packet_ends_at_the_first_that_is_not_as_long() {
         };
         lengths.iter().map(pending).collect()
     };
-    let count = |lengths: &[usize], most| dispatch::next_train(&run(lengths), most).count;
+    let count = |lengths: &[usize], most| dispatch::next_batch(&run(lengths), most).count;
     assert_eq!(count(&[100, 100, 50, 100], 9_000), 3);
     assert_eq!(count(&[100, 100, 101], 9_000), 2);
     assert_eq!(count(&[100, 0, 100], 9_000), 1);
@@ -119,7 +119,7 @@ fn a_super_packet_ends_at_the_first_that_is_not_as_long() {
 
 #[test]
 fn datagrams_too_long_for_super_packets_go_out_one_by_one() {
-    // the loopback interface carries 65,536 bytes in one piece; what it cannot couple must still arrive
+    // the loopback interface carries 65,536 bytes in one piece; what it cannot put together must still arrive
     let mut bench = Bench::new();
     for i in 0..4 {
         bench.push(Destination::One(NodeId(1)), Lane::Data, &[i; 60_000], b"");
@@ -145,8 +145,8 @@ fn what_can_never_leave_is_counted_and_stops_nothing() {
 
 /// What arrives of pieces, joined; what is whole, as it is.
 fn receive_joined(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
-    let mut aside = aside_of(1);
-    let mut next = || aside.take(consort_types::Instant(1), receive(socket).into());
+    let mut driver_packets = driver_packets_of(1);
+    let mut next = || driver_packets.take(consort_types::Instant(1), receive(socket).into());
     std::iter::repeat_with(&mut next).flatten().take(count).map(|bytes| bytes.to_vec()).collect()
 }
 
@@ -192,13 +192,13 @@ fn sealed_pieces_are_no_longer_than_what_passes_and_make_what_was_sealed() {
     bench.flush();
     let whole = receive(&bench.data[2]);
     assert_eq!(whole.len(), head.len() + 1_300 + receiver.overhead(), "who gets all gets it whole");
-    let mut aside = crate::driver_packets::tests::sealed_aside_of(1, Rc::clone(&receiver));
+    let mut driver_packets = crate::driver_packets::tests::sealed_driver_packets_of(1, Rc::clone(&receiver));
     let mut joined = Vec::new();
     for _ in 0..9 {
         let piece = receive(&bench.data[1]);
         assert!(piece.len() <= 600, "{}", piece.len());
         let opened = receiver.open(piece.as_slice().into()).unwrap();
-        joined.extend(aside.take(consort_types::Instant(1), opened));
+        joined.extend(driver_packets.take(consort_types::Instant(1), opened));
     }
     assert!(is_empty(&bench.data[1]) && joined.len() == 3);
     for (n, whole) in joined.iter().enumerate() {

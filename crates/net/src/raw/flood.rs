@@ -26,7 +26,7 @@ const MEETING: Duration = Duration::from_secs(10);
 /// How often a receiver says that it is there, until the flood begins.
 const HELLO: Duration = Duration::from_millis(20);
 /// The most datagrams and bytes in one super-packet.
-const TRAIN: (usize, usize) = (64, 65_487);
+const BATCH: (usize, usize) = (64, 65_487);
 
 /// What is flooded, the same for all sides.
 #[derive(Clone, Copy, Debug)]
@@ -160,7 +160,7 @@ impl<'a> FloodSender<'a> {
         let slowest = self.progress.values().copied().min().unwrap_or(self.next);
         let ahead = (AHEAD / self.flood.size.max(HEAD)) as u64;
         let may = (slowest + ahead).saturating_sub(self.next);
-        let whole = if self.flood.gso { TRAIN.0.min(TRAIN.1 / self.flood.size.max(HEAD)).max(1) } else { 1 };
+        let whole = if self.flood.gso { BATCH.0.min(BATCH.1 / self.flood.size.max(HEAD)).max(1) } else { 1 };
         if may < whole as u64 {
             return self.wait();
         }
@@ -180,9 +180,9 @@ impl<'a> FloodSender<'a> {
 
     fn send(&mut self, datagrams: &[Datagram]) -> io::Result<()> {
         let segment = u16::try_from(self.flood.size.max(HEAD)).unwrap_or(u16::MAX);
-        let train = SegmentedBatch { count: datagrams.len(), segment };
+        let batch = SegmentedBatch { count: datagrams.len(), segment };
         loop {
-            match self.sending.send(self.socket.as_fd(), &self.group, datagrams.iter(), &[train]) {
+            match self.sending.send(self.socket.as_fd(), &self.group, datagrams.iter(), &[batch]) {
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     sys::wait_writable(self.socket.as_fd(), 10)?;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::driver_packets::tests::{identity, sealed_aside_of};
+use crate::driver_packets::tests::{identity, sealed_driver_packets_of};
 use consort_seal::{Cipher, KeyEpoch, KeyRing, Salt};
 use consort_wire::path_mtu::{self, ALWAYS, Probe, Shape};
 use consort_wire::{Lane, envelope};
@@ -122,7 +122,7 @@ fn causes_are_counted_and_told_at_once_and_then_once_a_minute() {
 #[test]
 fn pieces_are_opened_each_and_what_they_make_once_more() {
     let (one, two) = pair();
-    let mut aside = sealed_aside_of(2, Rc::clone(&two));
+    let mut driver_packets = sealed_driver_packets_of(2, Rc::clone(&two));
     let pieces = |sealed: &Datagram, id| -> Vec<BytesMut> {
         let shape = Shape::new(sealed.head.len(), ALWAYS - OVERHEAD).unwrap();
         let cut = path_mtu::cut(identity(1), id, shape, &sealed.head, &[]);
@@ -131,7 +131,7 @@ fn pieces_are_opened_each_and_what_they_make_once_more() {
     let mut take = |pieces: Vec<BytesMut>| -> Vec<Bytes> {
         assert!(pieces.iter().all(|piece| piece.len() <= ALWAYS));
         let opened = pieces.into_iter().filter_map(|piece| two.open(piece));
-        opened.filter_map(|piece| aside.take(Instant(1), piece)).collect()
+        opened.filter_map(|piece| driver_packets.take(Instant(1), piece)).collect()
     };
     let sealed = one.seal(None, datagram(1, Lane::Data, b"fields", &[5; 2_000])).unwrap();
     let whole = take(pieces(&sealed, 1));
@@ -147,13 +147,13 @@ fn pieces_are_opened_each_and_what_they_make_once_more() {
 #[test]
 fn a_probe_counts_with_the_length_that_it_has_on_its_way() {
     let (one, two) = pair();
-    let mut aside = sealed_aside_of(2, Rc::clone(&two));
+    let mut driver_packets = sealed_driver_packets_of(2, Rc::clone(&two));
     let probe = Probe { round: 3, reports: Vec::new() }.seal(&identity(1), 1_472 - OVERHEAD);
     let sealed = one.seal(None, Datagram { head: probe, body: Bytes::new() }).unwrap();
     assert_eq!(sealed.head.len(), 1_472);
     let opened = two.open(arrive(&sealed)).unwrap();
-    assert_eq!(aside.take(Instant(1), opened), None);
-    assert_eq!(aside.next_probe().unwrap().size, 1_472);
+    assert_eq!(driver_packets.take(Instant(1), opened), None);
+    assert_eq!(driver_packets.next_probe().unwrap().size, 1_472);
 }
 
 #[test]

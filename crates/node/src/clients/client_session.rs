@@ -79,7 +79,7 @@ pub(crate) struct Written {
     placed: Bytes,
     spread: Vec<Bytes>,
     /// Some message of it cannot be told to Spread clients.
-    unfit: bool,
+    not_representable: bool,
 }
 
 impl Written {
@@ -95,15 +95,15 @@ impl Written {
             true => clients.keep_all(event::placed(sender.0.node, *service, payload, told, told_as)),
             false => Bytes::new(),
         };
-        let (mut spread, mut unfit) = (Vec::new(), false);
+        let (mut spread, mut not_representable) = (Vec::new(), false);
         if readers.iter().any(|client| client.speaks_spread()) {
-            unfit = !telling.each_for_spread(|message| {
+            not_representable = !telling.each_for_spread(|message| {
                 let mut out = BytesMut::new();
                 messages::put_message(&mut out, message);
                 spread.push(clients.keep(&mut out));
             });
         }
-        Self { native, placed, spread, unfit }
+        Self { native, placed, spread, not_representable }
     }
 
     /// How many bytes of it are copied for each reader.
@@ -169,7 +169,7 @@ impl Telling<'_> {
         if !(own && note.is_self_discard()) {
             written.spread.iter().for_each(|frame| session.tell_shared(frame));
         }
-        !written.unfit
+        !written.not_representable
     }
 
     /// Calls `see` with each message of a batch: its targets, and all that receivers are told of it.

@@ -53,14 +53,14 @@ impl Client {
 }
 
 pub fn padded(name: &str) -> [u8; 32] {
-    let mut slot = [0; 32];
-    slot[..name.len()].copy_from_slice(name.as_bytes());
-    slot
+    let mut field = [0; 32];
+    field[..name.len()].copy_from_slice(name.as_bytes());
+    field
 }
 
-fn c_string(slot: &[u8]) -> String {
-    let end = slot.iter().position(|byte| *byte == 0).expect("a name has an end");
-    String::from_utf8_lossy(&slot[..end]).into_owned()
+fn c_string(field: &[u8]) -> String {
+    let end = field.iter().position(|byte| *byte == 0).expect("a name has an end");
+    String::from_utf8_lossy(&field[..end]).into_owned()
 }
 
 fn le(bytes: &[u8], at: usize) -> u32 {

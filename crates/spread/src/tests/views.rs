@@ -27,10 +27,10 @@ fn put(view: &MembershipMessage<'_>) -> Vec<u8> {
 }
 
 /// `#X#nN` in 32 bytes.
-fn slot(name: &str) -> Vec<u8> {
-    let mut slot = name.as_bytes().to_vec();
-    slot.resize(32, 0);
-    slot
+fn field(name: &str) -> Vec<u8> {
+    let mut field = name.as_bytes().to_vec();
+    field.resize(32, 0);
+    field
 }
 
 fn number(n: u32) -> Vec<u8> {
@@ -42,16 +42,16 @@ fn a_partition_leaves_one_set_and_a_merge_shows_each_its_own() {
     //= S33 test
     let all = all();
     let gone = put(&view(ChangeCause::Network, &all[..3], &[0, 0, 0], &all[3..], 1));
-    let front = [number(0x8000_1880), slot("vs"), number(3), number(0x8000_0080), number(120)].concat();
+    let front = [number(0x8000_1880), field("vs"), number(3), number(0x8000_0080), number(120)].concat();
     assert_eq!(gone[..48], front);
-    let names = [slot("#A1#n1"), slot("#A2#n1"), slot("#B#n2")].concat();
+    let names = [field("#A1#n1"), field("#A2#n1"), field("#B#n2")].concat();
     assert_eq!(gone[48..144], names);
     assert_eq!(gone[156..], [number(1), number(0), number(3), names.clone()].concat());
 
     for (me, offset) in [(1, 36), (2, 36), (3, 0)] {
         let merged = put(&view(ChangeCause::Network, &all, &[1, 1, 1, 0], &all[3..], me));
         assert_eq!(merged.len(), 48 + 4 * 32 + 156);
-        let sets = [number(2), number(offset), number(1), slot("#D#n3"), number(3), names.clone()].concat();
+        let sets = [number(2), number(offset), number(1), field("#D#n3"), number(3), names.clone()].concat();
         assert_eq!(merged[48 + 128 + 12..], sets);
     }
 }
@@ -63,7 +63,7 @@ fn members_stand_by_daemon_and_name_whatever_their_numbers() {
     members[..2].sort();
     assert_eq!(members[0].name.as_str(), "A2");
     let bytes = put(&view(ChangeCause::Join, &members, &[0; 4], &members[..1], 1));
-    let names: Vec<_> = bytes[48..176].chunks(32).map(|slot| slot[..3].to_vec()).collect();
+    let names: Vec<_> = bytes[48..176].chunks(32).map(|field| field[..3].to_vec()).collect();
     assert_eq!(names, [b"#A1", b"#A2", b"#B#", b"#D#"]);
 }
 
@@ -74,7 +74,7 @@ fn what_one_client_causes_has_one_set_with_its_name() {
         let bytes = put(&view(cause, &all[..3], &[0, 0, 0], &all[3..], 1));
         assert_eq!(bytes[..4], number(0x8000_1080 | bit));
         assert_eq!(bytes[44..48], number(56));
-        assert_eq!(bytes[156..], [number(1), number(0), number(1), slot("#D#n3")].concat());
+        assert_eq!(bytes[156..], [number(1), number(0), number(1), field("#D#n3")].concat());
     }
 }
 
@@ -84,7 +84,7 @@ fn the_signal_names_the_view_that_is_left() {
     //= S34 test
     let mut out = BytesMut::new();
     messages::put_signal(&mut out, &group("vs"), view_id(7, 3));
-    let front = [number(0x8000_2080), slot("vs"), number(0), number(0x8000_0080), number(12)].concat();
+    let front = [number(0x8000_2080), field("vs"), number(0), number(0x8000_0080), number(12)].concat();
     assert_eq!(out[..48], front);
     let all = all();
     let id = MembershipMessage { id: view_id(7, 3), ..view(ChangeCause::Join, &all, &[0; 4], &all[..1], 1) };

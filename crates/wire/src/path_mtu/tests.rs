@@ -96,12 +96,12 @@ fn an_engines_packet_is_told_apart_by_one_byte_and_ours_is_unknown_to_it() {
     envelope::reserve(&mut plain);
     for lane in Lane::ALL {
         envelope::seal(&identity(1), lane, &mut plain, &[]);
-        assert!(!is_aside(&plain));
+        assert!(!is_for_driver(&plain));
         let refused = open(&identity(2), &plain.clone().freeze()).unwrap_err();
         assert_eq!(refused, Rejected::Lane(lane as u8));
     }
     let ours = probe().seal(&identity(1), ALWAYS);
-    assert!(is_aside(&ours) && !is_aside(&[]) && !is_aside(&[0xc0, 0x4e, 1]));
+    assert!(is_for_driver(&ours) && !is_for_driver(&[]) && !is_for_driver(&[0xc0, 0x4e, 1]));
     assert_eq!(envelope::open(&identity(2), ours).unwrap_err(), Rejected::Lane(16));
 }
 

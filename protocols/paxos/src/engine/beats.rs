@@ -1,5 +1,5 @@
 //! Beats: who lives, who leads, and whose turn it is.
-use super::{Farewell, Paxos, Peer};
+use super::{LeaveStage, Paxos, Peer};
 use crate::ballot::LogId;
 use crate::coordinator::Role;
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet};
@@ -44,7 +44,7 @@ impl Paxos {
         self.retain(now);
         self.say_good_bye(now);
         self.say_beat(now);
-        if self.farewell == Farewell::Gone {
+        if self.leave_stage == LeaveStage::Gone {
             self.output.push_back(Output::Left);
         }
     }
@@ -162,10 +162,10 @@ impl Paxos {
     /// Whether this node is to be left out of the next view: it leaves, or has other logs to read first.
     pub(super) fn is_leaving(&self, now: Instant) -> bool {
         //= X75
-        match self.farewell {
-            Farewell::Stays => self.reserved,
-            Farewell::Gone => true,
-            Farewell::Leaving { until } => {
+        match self.leave_stage {
+            LeaveStage::Stays => self.reserved,
+            LeaveStage::Gone => true,
+            LeaveStage::Leaving { until } => {
                 let last = now + self.config.beat * LAST_BEATS >= until;
                 self.proposer.is_done() || last && !crate::mutated!(self.config, LeavesUnsaid)
             }
@@ -174,10 +174,10 @@ impl Paxos {
 
     fn say_good_bye(&mut self, now: Instant) {
         //= X75
-        let Farewell::Leaving { until } = self.farewell else { return };
+        let LeaveStage::Leaving { until } = self.leave_stage else { return };
         let out = self.members().is_none() && self.proposer.is_done();
         if now >= until || out && (self.is_succeeded(now) || crate::mutated!(self.config, LeavesFirst)) {
-            self.farewell = Farewell::Gone;
+            self.leave_stage = LeaveStage::Gone;
         }
     }
 

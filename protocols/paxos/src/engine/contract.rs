@@ -1,5 +1,5 @@
 //! As an engine.
-use super::{Farewell, Paxos};
+use super::{LeaveStage, Paxos};
 use crate::acceptor::Standing;
 use crate::config::Storage;
 use crate::coordinator::Role;
@@ -14,7 +14,7 @@ use consort_types::{
 };
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
-const FAREWELL: Duration = Duration::from_millis(300);
+const LEAVE_MAX: Duration = Duration::from_millis(300);
 
 impl Engine for Paxos {
     type Packet = Packet;
@@ -47,7 +47,7 @@ impl Engine for Paxos {
         if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
-        if self.farewell != Farewell::Stays {
+        if self.leave_stage != LeaveStage::Stays {
             return Err(Refused::Leaving);
         }
         let id = self.proposer.queue.push(submission)?;
@@ -74,7 +74,7 @@ impl Engine for Paxos {
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if now >= self.beat_at && self.farewell != Farewell::Gone {
+        if now >= self.beat_at && self.leave_stage != LeaveStage::Gone {
             self.on_beat_due(now);
         }
         self.settle(now);
@@ -110,8 +110,8 @@ impl Engine for Paxos {
     }
 
     fn leave(&mut self, now: Instant) {
-        if self.farewell == Farewell::Stays {
-            self.farewell = Farewell::Leaving { until: now + FAREWELL };
+        if self.leave_stage == LeaveStage::Stays {
+            self.leave_stage = LeaveStage::Leaving { until: now + LEAVE_MAX };
             self.beat_at = now;
             self.settle(now);
         }
@@ -122,7 +122,7 @@ impl Engine for Paxos {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        (self.farewell != Farewell::Gone).then_some(self.beat_at)
+        (self.leave_stage != LeaveStage::Gone).then_some(self.beat_at)
     }
 
     fn reads_first(&self) -> Lane {

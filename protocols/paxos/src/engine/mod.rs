@@ -60,7 +60,7 @@ pub struct Paxos {
     round: u64,
     /// The view that this node is in.
     inside: Option<View>,
-    farewell: Farewell,
+    leave_stage: LeaveStage,
     started: Instant,
     beat: u64,
     beat_at: Instant,
@@ -154,7 +154,7 @@ enum Then {
 /// | `Stays` | `Leaving` | it is asked to |
 /// | `Leaving` | `Gone` | it is in no view any more, or its time is over |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Farewell {
+enum LeaveStage {
     Stays,
     Leaving { until: Instant },
     Gone,
@@ -214,7 +214,7 @@ impl Paxos {
             noted: Lives::default(),
             round: 0,
             inside: None,
-            farewell: Farewell::Stays,
+            leave_stage: LeaveStage::Stays,
             started: Instant::ZERO,
             beat: 0,
             beat_at: Instant::ZERO,

@@ -1,5 +1,5 @@
 //! What the log means for this node: messages and views, in their order.
-use super::{Farewell, Paxos};
+use super::{LeaveStage, Paxos};
 use crate::ballot::ValueId;
 use crate::coordinator::Role;
 use crate::learner::{Meaning, Present};
@@ -102,7 +102,7 @@ impl Paxos {
     /// Others go on without this node.
     fn go_away(&mut self, now: Instant) {
         self.proposer.enter(None);
-        if matches!(self.farewell, Farewell::Leaving { .. }) {
+        if matches!(self.leave_stage, LeaveStage::Leaving { .. }) {
             self.beat_at = now;
         }
     }

@@ -217,7 +217,7 @@ impl Ring {
 
     fn busy_poll_hint(&self) -> bool {
         //= R46
-        matches!(&self.state, RingState::Operational(state) if state.rotation.expects_soon(&self.io))
+        matches!(&self.state, RingState::Operational(state) if state.rotation.busy_poll_hint(&self.io))
     }
 }
 

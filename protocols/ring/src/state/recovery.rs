@@ -31,7 +31,7 @@ pub(crate) struct Recovery {
     total: Seq,
     /// Whether the commit token this member passed on may still be lost.
     commit_out: bool,
-    originated: bool,
+    sent_first_token: bool,
     passed_before: Seq,
     visits: u32,
 }
@@ -60,7 +60,7 @@ impl Recovery {
         let total = if crate::mutated!(io.config, HolesRecovered) { Seq(total.0 + holes) } else { total };
         let to_send = ToSend(duties(io, &old, &commit, mine, me as u8));
         let alone = rotation.is_alone();
-        let (commit_out, originated, passed_before) = (!alone, false, Seq(0));
+        let (commit_out, sent_first_token, passed_before) = (!alone, false, Seq(0));
         let mut recovery = Self {
             old,
             sets,
@@ -70,7 +70,7 @@ impl Recovery {
             to_send,
             total,
             commit_out,
-            originated,
+            sent_first_token,
             passed_before,
             visits: 0,
         };
@@ -123,12 +123,12 @@ impl Recovery {
         //= M23
         let last = self.commit.members.last().is_some_and(|(member, _)| *member == from);
         let back = commit.ring == self.commit.ring && commit.rotation == 2 && last;
-        let again = self.originated && !crate::mutated!(io.config, FirstTokenTwice);
+        let again = self.sent_first_token && !crate::mutated!(io.config, FirstTokenTwice);
         if !back || !self.rotation.is_representative() || again {
             io.counters.unexpected += 1;
             return StateChange::Stay;
         }
-        self.originated = true;
+        self.sent_first_token = true;
         self.commit_out = false;
         self.rotation.first_token(io, now, Mode::Original, &mut self.to_send);
         self.after_visit(io)

@@ -230,7 +230,7 @@ impl Rotation {
 
     /// Whether the token is on its way and comes within a rotation (it is known to be busy, it is asked for, or it is granted
     /// from here), or members are about to say what they hold.
-    pub fn expects_soon(&self, io: &RingIo) -> bool {
+    pub fn busy_poll_hint(&self, io: &RingIo) -> bool {
         //= R46
         let comes = match &self.token {
             TokenState::Passed(copy) | TokenState::Returned(copy) => copy.idle == 0,
