@@ -61,7 +61,6 @@ mod acks_hold;
 mod assertion;
 mod availability;
 mod bounded_memory;
-mod by_position;
 mod causal_order;
 mod duplicate;
 mod fates;
@@ -86,18 +85,19 @@ mod one_leader;
 mod one_ring;
 mod one_view;
 mod position;
+mod position_order;
 mod primary;
 mod primary_group;
 mod private_messages;
 mod process_views;
 mod producer_tables;
 mod prompt;
-mod resumed;
+mod reader_resumption;
 mod safe;
-mod safe_closing;
-mod safe_delivered;
-mod safe_held;
-mod safe_installed;
+mod safe_delivery;
+mod safe_installation;
+mod safe_possession;
+mod safe_transition;
 mod same_part;
 mod self_delivery;
 mod total_order;
@@ -111,7 +111,7 @@ mod tests;
 
 pub use bounded_memory::{Bounds, Calmness, ConstantSpan, Core};
 pub use idle_waits::IdleWaits;
-pub use resumed::Retained;
+pub use reader_resumption::Retained;
 
 /// What a checker says of an event: nothing, or how the promise is broken.
 pub type Verdict = Result<(), String>;
@@ -239,10 +239,10 @@ impl Suite {
                 Box::new(fifo::Fifo::new(promised)),
                 Box::new(causal_order::Causal::new(promised)),
                 Box::new(virtual_synchrony::VirtualSynchrony::new(promised)),
-                Box::<safe_held::SafeHeld>::default(),
-                Box::<safe_installed::SafeInstalled>::default(),
-                Box::<safe_delivered::SafeDelivered>::default(),
-                Box::<safe_closing::SafeClosing>::default(),
+                Box::<safe_possession::SafeHeld>::default(),
+                Box::<safe_installation::SafeInstalled>::default(),
+                Box::<safe_delivery::SafeDelivered>::default(),
+                Box::<safe_transition::SafeClosing>::default(),
                 Box::<self_delivery::SelfDelivery>::default(),
                 Box::<acks_hold::Acknowledged>::default(),
                 Box::<offers::OffersClosed>::default(),
@@ -252,9 +252,9 @@ impl Suite {
                 Box::new(group_messages::GroupMessages::new(promised)),
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
-                Box::<by_position::ByPosition>::default(),
+                Box::<position_order::ByPosition>::default(),
                 Box::<one_leader::OneLeader>::default(),
-                Box::new(resumed::Resumed::new(bounds.retained)),
+                Box::new(reader_resumption::Resumed::new(bounds.retained)),
                 Box::new(fates::Fates::new(nodes)),
                 Box::new(once::Once::new(nodes, promised)),
                 Box::new(producer_tables::ProducerTables::new(nodes)),
