@@ -4,12 +4,12 @@
 //! but not the long one begins to doubt, and says so in its own probes; then rounds follow each other quickly, with sizes in
 //! between. What `AGREE` rounds in a row agree on is believed. So one lost probe changes nothing, a round of which nothing
 //! arrives says nothing, and a size that has begun to vanish is known within two seconds.
-mod inward;
+mod inward_path;
 
 use consort_types::{Duration, Instant, MemberId, NodeId};
 use consort_wire::DatagramSize;
 use consort_wire::path_mtu::{ALWAYS, PathReport, Probe, REPORTS_MAX};
-use inward::Inward;
+use inward_path::Inward;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How often a node probes while nobody doubts.

@@ -3,7 +3,7 @@
 //! A reader is told from the log alone, also what is new: as much as its client reads, in the order, each message once. So
 //! it holds no memory but its place, and nobody waits for it. Where positions belong to views, the node keeps the log
 //! itself, for a while.
-mod kept;
+mod history;
 mod readers;
 mod retention;
 mod verdicts;

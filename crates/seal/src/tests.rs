@@ -1,6 +1,6 @@
 //! Sealers and openers of a whole cluster, and what happens to datagrams between them.
 mod epochs;
-mod forged;
+mod forgeries;
 mod fresh;
 mod nonces;
 

@@ -26,11 +26,12 @@
 //!
 //! Texts stand behind their length in two bytes.
 mod batch;
+mod borrow;
 mod decode;
 mod encode;
-mod in_place;
 
 pub(crate) use batch::Batch;
+pub use borrow::{InPlace, look};
 pub use encode::{
     ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_refused, put_status,
     put_view,
@@ -39,7 +40,6 @@ pub(crate) use encode::{
     put_confirm, put_disconnect, put_heartbeat, put_life, put_offer, put_pong, put_progress, put_revoke, put_waiting,
     put_welcome,
 };
-pub use in_place::{InPlace, look};
 
 use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};
 use bytes::Bytes;

@@ -7,15 +7,15 @@ use consort_session::Place;
 use consort_types::{Class, Instant, MessageId, NodeId, OrderStream, Position, Service, ViewId};
 use std::borrow::Cow;
 
-mod led;
-mod numbered;
-mod resumed;
+mod leadership;
+mod producer_sends;
+mod reader_steps;
 mod text;
 pub mod witness;
 
-pub use led::{LedRecord, LedStep};
-pub use numbered::{NumberedRecord, NumberedStep};
-pub use resumed::{ResumedRecord, ResumedStep};
+pub use leadership::{LedRecord, LedStep};
+pub use producer_sends::{NumberedRecord, NumberedStep};
+pub use reader_steps::{ResumedRecord, ResumedStep};
 pub use text::Unreadable;
 
 /// One thing that happened.

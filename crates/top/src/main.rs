@@ -5,14 +5,13 @@
 //! |---|---|
 //! | `options` | the command line |
 //! | `look` | asking the daemons, and asking again those that went away |
-//! | `model`, `rates`, `held_back` | what two looks say: for people and, as JSON, for programs |
+//! | `model`, `rates`, `stragglers` | what two looks say: for people and, as JSON, for programs |
 //! | `screen`, `keys` | what a person has chosen to see |
 //! | `table`, `panes`, `draw`, `text` | the screen as a pure function of both; the same as plain text |
 //! | `terminal` | the terminal: keys in, screens out |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod draw;
-mod held_back;
 mod keys;
 mod look;
 mod model;
@@ -20,6 +19,7 @@ mod options;
 mod panes;
 mod rates;
 mod screen;
+mod stragglers;
 mod table;
 mod terminal;
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! What two looks say. Its fields are those of `consort top --once --json`: docs/top.md.
-use crate::held_back::{self, HeldBack};
 use crate::look::{DaemonLook, Look, Told};
 use crate::peers::{self, PeerStatus};
 use crate::rates::Rates;
+use crate::stragglers::{self, HeldBack};
 use crate::words::{state, without_lives};
 use consort_inquiry::story::{Story, ToldChange};
 use consort_session::listing::{Connection, GroupEntry};
@@ -121,7 +121,7 @@ impl Model {
             groups: groups.iter().map(group).collect(),
             clients_total: told().map(|told| told.clients.1).sum(),
             clients: now.daemons.iter().flat_map(clients).collect(),
-            held_back_by: held_back::of(now),
+            held_back_by: stragglers::of(now),
             changes: changes(now),
         }
     }

@@ -1,6 +1,6 @@
 //! What is decided, and what follows from it: the same at every node, whoever reads it and when.
 use crate::ballot::{Item, ValueId};
-use crate::declared::Declared;
+use crate::checkpoints::Declared;
 use consort_types::MemberId;
 use consort_wire::pack::Body;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -18,9 +18,9 @@
 
 pub mod acceptor;
 pub mod ballot;
+pub mod checkpoints;
 pub mod config;
 pub mod coordinator;
-pub mod declared;
 pub mod engine;
 pub mod learner;
 #[cfg(feature = "mutants")]

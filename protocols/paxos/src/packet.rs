@@ -19,7 +19,7 @@
 //! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
 //! | 15 declare | holder, place; 0 where it holds nothing any more |
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
-use crate::declared::Declared;
+use crate::checkpoints::Declared;
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{Holder, MemberId, NodeId};

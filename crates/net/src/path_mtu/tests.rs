@@ -1,4 +1,4 @@
-use super::inward::AGREE;
+use super::inward_path::AGREE;
 use super::*;
 use consort_types::Incarnation;
 

@@ -1,17 +1,17 @@
 //! A whole node and the clients that are connected to it.
 mod candidate;
-mod electing;
+mod election;
 mod reader;
 mod resumer;
-mod resuming;
+mod resuming_readers;
 mod roamer;
-mod roaming;
+mod roaming_sessions;
 mod side;
 
 pub use candidate::ElectionTouch;
 pub use reader::Bookmarks;
-pub use resuming::ResumingReaders;
-pub use roaming::RoamingSessions;
+pub use resuming_readers::ResumingReaders;
+pub use roaming_sessions::RoamingSessions;
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};

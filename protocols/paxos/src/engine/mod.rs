@@ -1,5 +1,5 @@
 //! All roles of one node together.
-use self::declaring::DeclareRequests;
+use self::declare_requests::DeclareRequests;
 use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
 use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
@@ -15,21 +15,21 @@ use consort_wire::pack::Body;
 use replay::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+mod acceptor_role;
 mod beats;
+mod bootstrap;
 mod contract;
-mod declaring;
-mod leading;
-mod learning;
-mod many;
+mod coordinator_role;
+mod declare_requests;
+mod learner_role;
+mod merge_source;
 #[cfg(feature = "model")]
 mod model;
-mod passing;
+mod payload_ring;
 mod recovery;
 mod replay;
 mod retention;
-mod standing;
 mod views;
-mod voting;
 
 /// An ordering engine: proposer, acceptor where it is one, learner, and coordinator where it leads.
 #[derive(Clone, Debug)]

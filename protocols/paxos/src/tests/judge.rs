@@ -1,9 +1,9 @@
 //! The promises of a quorum protocol, judged by what engines know, disks hold and clients are told.
 use super::world::World;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
+use crate::checkpoints::Declared;
 use crate::config::{Config, Storage};
 use crate::coordinator::Role;
-use crate::declared::Declared;
 use crate::engine::Paxos;
 use crate::learner::Entry;
 use crate::packet::{Content, Packet};

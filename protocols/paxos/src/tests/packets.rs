@@ -1,7 +1,7 @@
 //! Packets and records to the byte.
 use super::body;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
-use crate::declared::Declared;
+use crate::checkpoints::Declared;
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told, Value};
 use crate::record::{LogStart, Record};

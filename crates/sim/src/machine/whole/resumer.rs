@@ -1,6 +1,6 @@
 //! The connections of readers that outlive their daemons, as one node has them, and what its first client is given of what
 //! they read.
-use super::resuming::{ResumingDeed, ResumingReaders, place_in};
+use super::resuming_readers::{ResumingDeed, ResumingReaders, place_in};
 use super::{ClientSeat, MachineOutput, Whole, client_at, seat_of, sum};
 use crate::plan::RunPlan;
 use crate::trace::{ResumedRecord, ResumedStep};

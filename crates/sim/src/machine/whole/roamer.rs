@@ -1,5 +1,5 @@
 //! The connections of sessions that roam, as one node has them: they open their producers, send, are moved and left behind.
-use super::roaming::{RoamingDeed, RoamingMessage, RoamingSession, RoamingSessions, is_again};
+use super::roaming_sessions::{RoamingDeed, RoamingMessage, RoamingSession, RoamingSessions, is_again};
 use super::{ClientSeat, MachineOutput, Whole, client_at};
 use crate::digest::TraceDigest;
 use crate::plan::RunPlan;

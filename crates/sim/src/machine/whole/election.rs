@@ -1,5 +1,5 @@
 //! Sessions whose candidates want to lead: they send what an election says, and tell it what they are told.
-use super::roaming::RoamingSession;
+use super::roaming_sessions::RoamingSession;
 use consort_leader::{Command, Election};
 use consort_session::Message;
 use consort_types::{Duration, Instant, Rng, Service, ViewKind};

@@ -1,6 +1,6 @@
 //! Readers that outlive their daemons: each reads some groups, from one daemon at a time, and goes on at the next where it
 //! was. How far it has come it knows by what clients know it by.
-use super::roaming::{HomeTurn, RoamingHome};
+use super::roaming_sessions::{HomeTurn, RoamingHome};
 use crate::plan::RunPlan;
 use consort_session::{Place, ReachedPlace, ReadingProgress};
 use consort_types::{Duration, Instant, MemberId, NodeId, Rng, ViewId};

@@ -1,5 +1,5 @@
 //! This node's log as one of many that are merged: what their merger needs beside the contract.
-use super::leading::CAUGHT_UP;
+use super::coordinator_role::CAUGHT_UP;
 use super::{Paxos, Peer};
 use crate::ballot::{Item, LogId};
 use crate::coordinator::Role;
