@@ -12,6 +12,14 @@ const NAMED: u64 = 12;
 /// A place in the histories of all daemons.
 pub(super) type ViewAt = (ViewId, Place);
 
+/// What a reader was told at one place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadMessage {
+    pub sum: u64,
+    /// Which of the groups that are read it names.
+    pub groups: u8,
+}
+
 /// What a reader has read of one view.
 #[derive(Clone, Debug)]
 pub(super) struct ReadView {
@@ -19,7 +27,7 @@ pub(super) struct ReadView {
     /// From here on it has all that it was to have.
     pub from: Place,
     /// What stood where.
-    pub read: BTreeMap<Place, u64>,
+    pub read: BTreeMap<Place, ReadMessage>,
 }
 
 /// What a reader was told by one daemon, without a break.
@@ -32,7 +40,8 @@ pub(super) struct Segment {
     pub start: Option<ViewAt>,
     /// Behind what it was told last.
     pub end: ViewAt,
-    pub read: BTreeSet<ViewAt>,
+    /// What it was told, and which groups that names.
+    pub read: BTreeMap<ViewAt, u8>,
     /// The views of which it was told how they are being closed.
     pub closing: BTreeSet<ViewId>,
     pub gaps: Vec<(ViewAt, ViewAt)>,
@@ -141,7 +150,7 @@ impl Account {
         }
         self.next = at;
         let start = (asked.place.is_some()).then_some((view, at));
-        let (read, closing, gaps) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+        let (read, closing, gaps) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
         self.segment = Some(Segment { life, groups: self.groups, begun, start, end: (view, at), read, closing, gaps });
         Ok(())
     }
@@ -159,7 +168,7 @@ impl Account {
     }
 
     /// It reads a view from this place on.
-    fn push(&mut self, view: ViewId, from: Place, read: BTreeMap<Place, u64>) {
+    fn push(&mut self, view: ViewId, from: Place, read: BTreeMap<Place, ReadMessage>) {
         self.views.push(self.archive.len());
         self.archive.push(ReadView { view, from, read });
     }
@@ -213,7 +222,7 @@ impl Account {
             return Err(format!("is told {at} of view {view}, and not that it is in that view"));
         }
         segment.end = (view, to);
-        segment.read.insert((view, at));
+        segment.read.insert((view, at), groups);
         self.next = to;
         if len >= NAMED && !self.sums.insert(sum) {
             return Err(format!("is told once more, at {at} of view {view}, what it has read"));
@@ -222,7 +231,7 @@ impl Account {
             self.push(view, next, BTreeMap::new());
         }
         if let Some(last) = self.last() {
-            last.read.insert(at, sum);
+            last.read.insert(at, ReadMessage { sum, groups });
         }
         Ok(())
     }
@@ -287,10 +296,10 @@ impl Account {
         };
         let gone: Vec<_> = self.views.drain(common..).collect();
         let lost = gone.iter().skip(1).flat_map(|read| self.archive[*read].read.values());
-        let mut lost: BTreeSet<_> = lost.copied().collect();
+        let mut lost: BTreeSet<_> = lost.map(|read| read.sum).collect();
         if let Some(last) = gone.first().map(|read| self.archive[*read].clone()) {
             let mut read = last.read;
-            lost.extend(read.split_off(&at).into_values());
+            lost.extend(read.split_off(&at).values().map(|read| read.sum));
             self.push(view, last.from, read);
         }
         self.sums.retain(|sum| !lost.contains(sum));

@@ -62,6 +62,18 @@ impl LifeHistory {
         Shown((view, at))
     }
 
+    /// From where on the member was surely given all that names these groups: it was in one of them. It joins one group after
+    /// the other, and others may speak meanwhile.
+    fn given_from(&self, groups: u8) -> Option<Local> {
+        let mut given = self.given.iter();
+        given.find(|(_, given)| given.groups & !groups == 0).map(|(at, _)| *at)
+    }
+
+    /// Whether the member was not given what stands there and names these groups, and should have been.
+    fn lacks(&self, at: Local, groups: u8) -> bool {
+        !self.given.contains_key(&at) && self.given_from(groups).is_some_and(|first| first <= at)
+    }
+
     /// Where the regular part of a view is known to reach at least.
     fn line_at_least(&self, number: usize) -> u64 {
         let mut there = self.given.range((number, Place::default())..(number + 1, Place::default()));
@@ -139,7 +151,8 @@ impl Known {
             return Err(format!("was in a view that {} never was in: {}", segment.life, Shown(segment.end)));
         };
         let gaps: Vec<_> = segment.gaps.iter().map(|(from, to)| (history.local(*from), history.local(*to))).collect();
-        let read: BTreeMap<_, ()> = segment.read.iter().filter_map(|at| Some((history.local(*at)?, ()))).collect();
+        let read: BTreeMap<_, _> =
+            segment.read.iter().filter_map(|(at, groups)| Some((history.local(*at)?, *groups))).collect();
         let is_told =
             |at: &Local| read.contains_key(at) || gaps.iter().any(|(from, to)| *from <= Some(*at) && Some(*at) < *to);
         let mut known =
@@ -152,12 +165,11 @@ impl Known {
             let given = history.local(**at).and_then(|at| history.given.get(&at));
             given.is_some_and(|given| given.closing) && !segment.closing.contains(&at.0)
         };
-        if let Some(at) = segment.read.iter().find(is_untold) {
+        if let Some(at) = segment.read.keys().find(is_untold) {
             return Err(format!("was told {}, and not how that view is being closed", Shown(*at)));
         }
-        let Some(first) = history.given.keys().next() else { return Ok(()) };
-        match read.keys().find(|at| *at >= first && !history.given.contains_key(at)) {
-            Some(at) => Err(format!("was told by {} what it has not at {}", segment.life, history.shown(*at))),
+        match read.iter().find(|(at, groups)| history.lacks(**at, **groups)) {
+            Some((at, _)) => Err(format!("was told by {} what it has not at {}", segment.life, history.shown(*at))),
             None => Ok(()),
         }
     }
@@ -174,13 +186,12 @@ impl Known {
         let place = |at: Place| (number, at);
         let range = place(*from.min(end))..place(*end);
         let mut known = history.given.range(range).filter(|(_, given)| given.groups & groups != 0);
-        if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at) != Some(&given.sum)) {
+        if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at).is_none_or(|read| read.sum != given.sum)) {
             return Err(format!("went on at {life}, and was never told what that has at {}", history.shown(*at)));
         }
-        let Some(first) = history.given.keys().next() else { return Ok(()) };
-        let read = had.read.range(..*end).map(|(at, _)| place(*at));
-        match read.filter(|at| at >= first).find(|at| !history.given.contains_key(at)) {
-            Some(at) => Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at))),
+        let mut read = had.read.range(..*end).map(|(at, read)| (place(*at), read.groups));
+        match read.find(|(at, groups)| history.lacks(*at, *groups)) {
+            Some((at, _)) => Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at))),
             None => Ok(()),
         }
     }

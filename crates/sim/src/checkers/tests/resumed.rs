@@ -46,7 +46,11 @@ impl Script {
     }
 
     fn given(&mut self, node: u16, number: u64, at: u64) {
-        let record = ResumedRecord { groups: 1, sum: 100 * number + at, len: 20, ..in_view(Given, number, at) };
+        self.given_of(node, 1, number, at);
+    }
+
+    fn given_of(&mut self, node: u16, groups: u8, number: u64, at: u64) {
+        let record = ResumedRecord { groups, sum: 100 * number + at, len: 20, ..in_view(Given, number, at) };
         self.note(node, Occurrence::Resumed(Box::new(record)));
     }
 
@@ -128,6 +132,31 @@ fn it_goes_on_where_a_daemon_has_what_it_read_and_nothing_beside() {
     beside.given(1, 5, 4);
     beside.reads(0, 3).goes_on(1, 5);
     assert_eq!(beside.broken(), ["RS"], "node 1 had 4, and it was not told");
+}
+
+#[test]
+fn a_member_is_given_what_names_a_group_from_where_it_is_in_that_group() {
+    let both = |missed: u8| {
+        let mut script = Script::new();
+        script.given_of(0, 1, 5, 4);
+        script.given_of(0, missed, 5, 5);
+        [(1, 4), (1, 6), (2, 7)].into_iter().for_each(|(groups, at)| script.given_of(1, groups, 5, at));
+        let read = |at: u64, groups: u8| {
+            let told = in_view(Message, 5, at);
+            ResumedRecord { groups, to: Place::at(at + 1), sum: 500 + at, len: 20, flag: true, ..told }
+        };
+        let ask = |at| ResumedRecord { groups: 3, flag: at > 0, to: Place::at(NOBODY), ..in_view(Asked, 5, at) };
+        let start = ResumedRecord { view: ViewId::default(), ..ask(0) };
+        script.step(0, start).step(0, in_view(Began, 0, 1)).step(0, in_view(InView, 5, 0));
+        for (at, groups) in [(1, 1), (2, 1), (3, 1), (4, 1), (5, missed)] {
+            script.step(0, read(at, groups));
+        }
+        script.step(0, ResumedRecord::of(Away)).step(1, ask(6)).step(1, in_view(Began, 0, 6));
+        script.step(1, in_view(InView, 5, 0)).step(1, read(6, 1)).step(1, read(7, 2)).broken()
+    };
+    assert_eq!(both(2), [""; 0], "node 1's member joined the second group later than the first");
+    assert_eq!(both(1), ["RS"], "it was in the first group");
+    assert_eq!(both(3), ["RS"], "it was in one of them");
 }
 
 #[test]
