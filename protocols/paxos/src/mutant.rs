@@ -26,6 +26,7 @@ consort_types::mutants!(
     RecoversAlone "votes after a lost disk when one other has answered",
     AdoptsUnlearnt "votes after a lost disk before it has learnt what is decided",
     EmptyDiskTrusted "votes after a lost disk without asking anybody",
+    AnyLifeBegan "votes at once in a log that an earlier life of it began",
     BlankVotes "promises and votes although it may have forgotten",
     LogNameFirst "writes its log's name before what it has adopted",
     LearntUnwritten "does not write down what is decided where it accepted something else",

@@ -79,25 +79,8 @@ pub fn suited(mut plan: RunPlan, config: &Config) -> RunPlan {
     // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
     plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
     plan.host.disk = Duration::from_micros(20);
-    let settled = settled(&plan.faults);
-    // In memory one that is not told of the log yet, and one that has forgotten it, are two of those that forgot.
-    let forgets = |begun: &Activation| match &begun.fault {
-        Fault::Crash { node, .. } | Fault::Leave { node, .. } => config.is_acceptor(*node) && begun.from < settled,
-        _ => false,
-    };
-    let faults = plan.faults.into_iter().filter(|begun| config.storage != Storage::Memory || !forgets(begun));
-    plan.faults = faults.filter_map(|fault| suit(fault, config, &keeps)).collect();
+    plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, config, &keeps)).collect();
     plan
-}
-
-/// By when acceptors have begun a log that start together, but for links that are cut meanwhile.
-fn settled(faults: &[Activation]) -> Instant {
-    let cut = |begun: &&Activation| {
-        let cuts = matches!(begun.fault, Fault::Partition { .. } | Fault::Cut { .. } | Fault::Apart { .. });
-        cuts && begun.from < SETTLED
-    };
-    let last = faults.iter().filter(cut).map(|begun| begun.until + Duration::from_secs(1)).max();
-    last.unwrap_or_default().max(SETTLED)
 }
 
 /// By when acceptors have begun a log, unless some come late.

@@ -150,7 +150,17 @@ impl Paxos {
         if self.founders.is_empty() && LogId::of(&founders) == self.log {
             self.founders = founders;
         }
+        if self.has_begun_this_log() {
+            return self.take_over(now, Ballot::ZERO, BTreeMap::new());
+        }
         self.adopt(now);
+    }
+
+    /// Whether the log is named after this very life: then no life of this node has promised anything in it.
+    fn has_begun_this_log(&self) -> bool {
+        //= X58
+        let any = crate::mutated!(self.config, AnyLifeBegan);
+        self.founders.iter().any(|founder| *founder == self.me || any && founder.node == self.me.node)
     }
 
     /// Takes over what enough others have told, once everything below is learnt and every payload held.

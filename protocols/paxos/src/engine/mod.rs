@@ -279,6 +279,12 @@ impl Paxos {
         self.log
     }
 
+    /// The incarnations that began the log, where they are known.
+    #[cfg(test)]
+    pub(crate) fn founders(&self) -> &[MemberId] {
+        &self.founders
+    }
+
     /// The rule whose assertion failed last, if any did.
     pub const fn last_assertion(&self) -> Option<&'static str> {
         self.counters.last_assertion

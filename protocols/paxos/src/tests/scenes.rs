@@ -297,6 +297,46 @@ pub fn a_log_is_begun_by_all_acceptors_together_and_by_no_fewer() {
     assert!(world.hosts.iter().all(|host| host.engine.log() == world.hosts[0].engine.log()), "the learner's, too");
 }
 
+/// Nothing tells the last node that others hear it: it takes part in a log that it does not know of.
+fn is_told_nothing(_: NodeId, to: NodeId, packet: &Packet) -> bool {
+    let heard = |content: &Content| matches!(content, Content::Beat(beat) if beat.hears.iter().any(|m| m.node == to));
+    to != NodeId(2) || !heard(&packet.content)
+}
+
+#[test]
+fn an_acceptor_that_was_not_told_of_the_log_it_began_helps_one_that_forgot_it() {
+    //= X58 test
+    for storage in [Storage::Memory, Storage::Sync] {
+        let mut world = World::new(11, 3, 3, storage);
+        world.filter = Some(is_told_nothing);
+        world.run(500);
+        let leads = leader(&world);
+        let log = world.hosts[usize::from(leads)].engine.log();
+        assert!(!world.hosts[2].engine.acceptor().unwrap().votes() && world.judge.instances() > 0);
+        world.stop(leads, Disk::Lost);
+        world.filter = None;
+        world.run(50);
+        world.restart(leads);
+        settles(&mut world, 3_000);
+        assert!(world.hosts.iter().all(|host| host.engine.log() == log), "{}", world.describe());
+    }
+}
+
+#[test]
+pub fn an_acceptor_that_forgot_is_not_taken_for_the_one_that_began_the_log() {
+    //= X58 test
+    let mut world = settled(12, 3, 3, Storage::Memory);
+    let first = leader(&world);
+    let (lost, other) = ((first + 1) % 3, (first + 2) % 3);
+    world.stop(other, Disk::Lost);
+    world.stop(lost, Disk::Lost);
+    world.run(10);
+    world.restart(lost);
+    world.run(2_000);
+    let votes = world.hosts[usize::from(lost)].engine.acceptor().unwrap().votes();
+    assert!(!votes, "quorum: n{lost} votes, and an earlier life of it began the log");
+}
+
 #[test]
 pub fn packets_of_another_log_are_not_heeded() {
     //= X52 test

@@ -421,9 +421,14 @@ impl World {
     }
 
     fn remembers(&self, node: u16) -> bool {
-        let log = self.hosts.iter().max_by_key(|host| host.engine.learner().next()).map(|host| host.engine.log());
-        let host = &self.hosts[usize::from(node)];
-        let stays = self.config.storage != Storage::Memory || host.up && !self.judge.is_leaving(node);
+        let known = self.hosts.iter().max_by_key(|host| host.engine.learner().next());
+        let (log, host) = (known.map(|host| host.engine.log()), &self.hosts[usize::from(node)]);
+        let (memory, there) = (self.config.storage == Storage::Memory, host.up && !self.judge.is_leaving(node));
+        // Others tell it that it began this log.
+        if memory && there && known.is_some_and(|known| known.engine.founders().contains(&host.engine.me())) {
+            return true;
+        }
+        let stays = !memory || there;
         let kept = || host.disk.iter().filter_map(|(_, record)| Record::decode(record).ok());
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
