@@ -1,4 +1,5 @@
-//! A host: one processor that everything has to wait for, and two sockets of limited room.
+//! A host: one processor that everything has to wait for, and two sockets of limited room. Where the model has a network
+//! core, that one takes datagrams to the sockets, and the processor runs the process alone.
 use crate::fault::Disk;
 use crate::network::SimSocket;
 use bytes::Bytes;
@@ -7,10 +8,14 @@ use consort_types::{Duration, Instant, Ticket};
 use consort_wire::Lane;
 use std::collections::VecDeque;
 
+mod network_core;
+
+pub use network_core::{CoreModel, NetworkCore};
+
 /// What things cost on a host, and how much its sockets hold. The default costs nothing and holds everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostModel {
-    /// To take a datagram from a socket.
+    /// To take a datagram from a socket; without a network core, from the interface.
     pub receive: Duration,
     /// To put a datagram on the network.
     pub send: Duration,
@@ -26,6 +31,10 @@ pub struct HostModel {
     pub socket: usize,
     /// What a waiting datagram takes of that besides its own bytes.
     pub overhead: usize,
+    /// Until a process that sleeps runs, once something has come for it. Timers wake it in time.
+    pub wake: Duration,
+    /// A core that takes datagrams from the interface to the sockets; without it the processor does that, too.
+    pub core: Option<CoreModel>,
 }
 
 impl Default for HostModel {
@@ -39,6 +48,8 @@ impl Default for HostModel {
             disk: Duration::ZERO,
             socket: usize::MAX,
             overhead: 0,
+            wake: Duration::ZERO,
+            core: None,
         }
     }
 }
@@ -54,11 +65,18 @@ impl HostModel {
         disk: Duration::from_micros(100),
         socket: 2 << 20,
         overhead: 768,
+        wake: Duration::ZERO,
+        core: None,
     };
 
-    pub(crate) const fn bytes(&self, len: usize) -> Duration {
-        Duration::from_nanos(len as u64 * self.picos_per_byte / 1_000)
+    /// What so many bytes of a datagram cost.
+    pub const fn bytes(&self, len: usize) -> Duration {
+        per_byte(self.picos_per_byte, len)
     }
+}
+
+const fn per_byte(picos: u64, len: usize) -> Duration {
+    Duration::from_nanos(len as u64 * picos / 1_000)
 }
 
 /// What a host does next.
@@ -99,7 +117,7 @@ pub(crate) struct SimHost {
     pub slowness: u32,
     /// The room of each socket while a fault limits it.
     pub squeezed: Option<usize>,
-    /// Datagrams dropped for want of room.
+    /// Datagrams dropped for want of room, in a socket or at the interface.
     pub overflowed: u64,
     /// Some were since the machine was told of it.
     pub ran_over: bool,
@@ -117,6 +135,7 @@ pub(crate) struct SimHost {
     pub dies_after: Option<(u8, Disk)>,
     /// It was asked to leave.
     pub leaves: bool,
+    core: NetworkCore,
     token: Queue,
     data: Queue,
     streams: Queue,
@@ -144,6 +163,7 @@ impl SimHost {
             disk_free: Instant::ZERO,
             dies_after: None,
             leaves: false,
+            core: NetworkCore::default(),
             token: Queue::default(),
             data: Queue::default(),
             streams: Queue::default(),
@@ -176,6 +196,21 @@ impl SimHost {
             (self.disk_begins, self.disk_free) = (self.disk_free, self.disk_free + takes);
         }
         self.disk_free
+    }
+
+    /// A datagram of so many bytes reaches the interface. Returns when it is to be put into its socket, unless it is dropped.
+    pub fn reach(&mut self, now: Instant, len: usize) -> Option<Instant> {
+        let at = self.model.core.as_ref().map_or(Some(now), |model| self.core.take(model, now, len));
+        self.overflowed += u64::from(at.is_none());
+        at
+    }
+
+    /// Something is about to come for the process. If it sleeps, it runs a little later.
+    pub fn rouse(&mut self, now: Instant) {
+        if !self.model.wake.is_zero() && self.free <= now && !self.has_work() {
+            self.free = now;
+            self.spend(self.model.wake);
+        }
     }
 
     /// Puts a datagram into a socket. Returns whether there was room.
@@ -352,6 +387,31 @@ mod tests {
         };
         assert_eq!(written(true), [100, 200, 200, 300, 300, 600]);
         assert_eq!(written(false), [100, 200, 300, 400, 500, 600]);
+    }
+
+    #[test]
+    fn a_network_core_takes_datagrams_while_the_process_works() {
+        let model = CoreModel { datagram: Duration::from_nanos(100), picos_per_byte: 0, ring: 1 };
+        let mut host = SimHost::new(HostModel { core: Some(model), ..HostModel::default() });
+        host.spend(Duration::from_micros(10));
+        assert_eq!([0, 60, 120].map(|at| host.reach(Instant(at), 1)), [Some(Instant(100)), None, Some(Instant(220))]);
+        assert_eq!(host.overflowed, 1);
+        assert!(!host.ran_over, "a process is told of its sockets, not of the interface");
+        let mut alone = SimHost::new(HostModel::default());
+        assert_eq!(alone.reach(Instant(60), 1), Some(Instant(60)));
+    }
+
+    #[test]
+    fn only_a_process_that_sleeps_must_be_woken() {
+        let mut host = SimHost::new(HostModel { wake: Duration::from_nanos(500), ..HostModel::default() });
+        host.rouse(Instant(1_000));
+        assert_eq!(host.free, Instant(1_500));
+        host.arrive(Instant(1_000), SimSocket::Data, datagram(1));
+        host.rouse(Instant(1_600));
+        assert_eq!(host.free, Instant(1_500), "it has something to do");
+        host.next(Lane::Data);
+        host.rouse(Instant(1_400));
+        assert_eq!(host.free, Instant(1_500), "it still does it");
     }
 
     #[test]

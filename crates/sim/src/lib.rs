@@ -8,7 +8,7 @@
 //! | [`world`] | virtual time, one heap of what will happen; runs a plan and says what came of it |
 //! | [`machine`] | what runs on a host: an engine alone, or a whole node with its clients |
 //! | `clocks` | clocks that run fast or slow |
-//! | `host` | a processor that everything waits for, sockets of limited room |
+//! | `host` | a processor that everything waits for, sockets of limited room, a network core beside it where asked for |
 //! | [`network`], [`link`] | what happens to a datagram on its way; [`link`] also serves the real-time switch |
 //! | [`workload`], [`fault`] | who sends how much; what goes wrong, where and for how long |
 //! | [`message`], `identity` | payloads that name their message, and how a delivery is recognised by its bytes alone |
@@ -38,4 +38,4 @@ pub mod trace;
 pub mod workload;
 pub mod world;
 
-pub use host::HostModel;
+pub use host::{CoreModel, HostModel, NetworkCore};

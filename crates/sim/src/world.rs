@@ -128,6 +128,7 @@ pub struct SimWorld<'a, M> {
 #[derive(Debug)]
 enum WorldEvent {
     Arrive { host: u16, socket: SimSocket, bytes: Bytes },
+    Taken { host: u16, socket: SimSocket, bytes: Bytes },
     Wake { host: u16 },
     Start { host: u16 },
     Again { host: u16 },
@@ -374,6 +375,7 @@ impl<'a, M: Machine> SimWorld<'a, M> {
         self.recorder.totals.events += 1;
         match happens {
             WorldEvent::Arrive { host, socket, bytes } => self.on_arrive(host, socket, bytes),
+            WorldEvent::Taken { host, socket, bytes } => self.on_taken(host, socket, bytes),
             WorldEvent::Wake { host } => self.on_wake(host),
             WorldEvent::Start { host } => self.on_start(host),
             WorldEvent::Again { host } => self.on_down_end(host, false),

@@ -3,6 +3,7 @@ use super::sequencer::Flaw;
 use super::{bounds, lightened, machines, plan, run, whole_machines};
 use crate::checkers::judge;
 use crate::fault::{Activation, Fault, FaultScope, Kinds, Lanes, NodeSet};
+use crate::host::{CoreModel, HostModel};
 use crate::machine::SubmitAnswer;
 use crate::message::Process;
 use crate::plan::RunPlan;
@@ -131,6 +132,29 @@ fn a_stalled_host_does_nothing_until_the_stall_ends() {
     let before = world.totals().delivered;
     world.run_until(Instant(600_000_000));
     assert!(before < 3 && world.totals().delivered == 3, "{before}");
+}
+
+#[test]
+fn hosts_of_two_stages_keep_every_promise_and_their_interfaces_drop_what_finds_no_room() {
+    let on = |host: &dyn Fn(HostModel) -> HostModel| {
+        let plan = plan(3, "none");
+        let plan = RunPlan { host: host(plan.host.clone()), ..plan };
+        let outcome = run(&plan, Flaw::None);
+        assert_eq!(outcome.violations, []);
+        (outcome.digest, outcome.mishaps)
+    };
+    let core = |ring| Some(CoreModel { datagram: Duration::from_micros(1), picos_per_byte: 100, ring });
+    let one = on(&|host| host);
+    let free = CoreModel { datagram: Duration::ZERO, picos_per_byte: 0, ring: usize::MAX };
+    assert_eq!(
+        on(&|host| HostModel { core: Some(free.clone()), ..host }),
+        one,
+        "a core that costs nothing changes nothing"
+    );
+    let two = on(&|host| HostModel { core: core(4_096), wake: Duration::from_micros(5), ..host });
+    assert!(two.0 != one.0 && two.1 == 0, "{two:?}");
+    let slow = CoreModel { datagram: Duration::from_millis(2), picos_per_byte: 0, ring: 1 };
+    assert!(on(&|host| HostModel { core: Some(slow.clone()), ..host }).1 > 0);
 }
 
 #[test]

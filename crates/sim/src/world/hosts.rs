@@ -14,12 +14,30 @@ const SPINS: u32 = 1_000;
 
 impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn on_arrive(&mut self, host: u16, socket: SimSocket, bytes: Bytes) {
+        let (now, len) = (self.recorder.now, bytes.len());
         let place = &mut self.hosts[usize::from(host)];
         if !place.up {
             return;
         }
-        let len = bytes.len();
-        if place.arrive(self.recorder.now, socket, bytes) {
+        match place.reach(now, len) {
+            Some(at) if at > now => self.schedule(at, WorldEvent::Taken { host, socket, bytes }),
+            Some(_) => self.on_taken(host, socket, bytes),
+            None => {
+                let what = || format!("{len} bytes find the interface full");
+                self.recorder.tell(Some(NodeId(host)), 'x', what);
+            }
+        }
+    }
+
+    /// A datagram has come from the interface to its socket.
+    pub(super) fn on_taken(&mut self, host: u16, socket: SimSocket, bytes: Bytes) {
+        let (now, len) = (self.recorder.now, bytes.len());
+        let place = &mut self.hosts[usize::from(host)];
+        if !place.up {
+            return;
+        }
+        place.rouse(now);
+        if place.arrive(now, socket, bytes) {
             self.schedule_wake(host);
         } else {
             let what = || format!("{len} bytes find the {} socket full", format!("{socket:?}").to_lowercase());
@@ -48,6 +66,7 @@ impl<M: Machine> SimWorld<'_, M> {
         if self.is_live(life) {
             let host = life.node.0;
             self.lives.wrote(host, ticket, sync || self.plan.tears != Tears::Unsynced);
+            self.hosts[usize::from(host)].rouse(self.recorder.now);
             self.hosts[usize::from(host)].wrote(ticket);
             self.schedule_wake(host);
         }
@@ -295,6 +314,9 @@ impl<M: Machine> SimWorld<'_, M> {
     }
 
     fn request(&mut self, host: u16, sender: u16, times: u32) {
+        if times > 0 {
+            self.hosts[usize::from(host)].rouse(self.recorder.now);
+        }
         (0..times).for_each(|_| self.hosts[usize::from(host)].request(sender));
         self.schedule_wake(host);
     }

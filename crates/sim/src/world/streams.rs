@@ -113,6 +113,7 @@ impl<M: Machine> SimWorld<'_, M> {
         let stands = self.streams.get(&(from, to)).is_some_and(|stream| stream.breaks == breaks);
         let host = &mut self.hosts[usize::from(to)];
         if stands && host.up {
+            host.rouse(self.recorder.now);
             host.arrive_whole(self.recorder.now, bytes);
             self.schedule_wake(to);
         }
