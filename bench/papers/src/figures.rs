@@ -3,9 +3,10 @@
 //! ```text
 //! all       the figures          figure    what came out of one
 //! ring      ring_model           text      as columns
-//! toto      totem      plato     plot      as a picture
-//! lab       what they share:     page      as a report
-//!           scale, ring_grid, toto_loads
+//! spread    spread_loads         plot      as a picture
+//! toto      spread_sizes         page      as a report
+//! totem     plato
+//! lab       what they share: scale, ring_grid, spread_site, toto_loads
 //! parallel  on all processors
 //! ```
 mod all;
@@ -19,6 +20,10 @@ mod ring;
 mod ring_grid;
 mod ring_model;
 mod scale;
+mod spread;
+mod spread_loads;
+mod spread_site;
+mod spread_sizes;
 mod text;
 mod totem;
 mod toto;

@@ -36,7 +36,7 @@ struct Place {
 /// Ethernet of one rate, with ports and sockets of so many KiB.
 fn site(rate: u64, delay_us: u64, port: usize, socket: usize) -> Site {
     let host = HostModel { socket: socket << 10, ..HostModel::SERVER };
-    Site { rate, delay: Duration::from_micros(delay_us), port: port << 10, loss: 0.0, host }
+    Site { rate, delay: Duration::from_micros(delay_us), port: port << 10, loss: 0.0, host, clients: None }
 }
 
 const GIGABIT: u64 = 1_000_000_000;

@@ -1,86 +1,18 @@
 //! Rings on a switch: hosts whose processor and sockets are limited, interfaces and switch ports of one rate. What finds no
-//! room at a port or in a socket is lost, and the engine is told of its own sockets, as by the kernel.
+//! room at a port, an interface or in a socket is lost, and the engine is told of its own sockets, as by the kernel. Where a
+//! site has clients, messages come from their processes and go to them, and latency is counted from one to the other.
+mod clients;
 mod host;
+mod work;
 
+pub use clients::{ClientModel, Places};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission};
 use consort_ring::RingConfig;
 use consort_ring::packet::{DataContent, DataPacket, RUN_LEN, RingPacket, TOKEN_LEN};
-use consort_sim::HostModel;
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
-use host::{Host, Message, gauge, per_byte};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, ViewKind};
+use host::{Host, Message, gauge};
 use std::collections::BTreeMap;
-
-/// What a ring runs on.
-#[derive(Clone, Debug)]
-pub struct Site {
-    /// Of every interface and every port of the switch, in bits per second.
-    pub rate: u64,
-    /// From a sender's interface to the port of a receiver, and from there to its socket.
-    pub delay: Duration,
-    /// How many bytes a port of the switch holds.
-    pub port: usize,
-    /// How likely a packet is lost on its way to one receiver, whatever is sent.
-    pub loss: f64,
-    /// Every host.
-    pub host: HostModel,
-}
-
-/// What the members send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Work {
-    /// How much.
-    pub load: Load,
-    /// What is asked for each message.
-    pub service: Service,
-    /// How large each message is, in bytes: eight at least, and no more than fits a packet.
-    pub len: usize,
-    /// So many of the members send, all where there are fewer.
-    pub senders: usize,
-}
-
-impl Work {
-    /// Agreed messages that fill a packet each.
-    pub const fn agreed(load: Load) -> Self {
-        Self { load, service: Service::Agreed, len: LEN, senders: usize::MAX }
-    }
-
-    /// Safe messages that fill a packet each.
-    pub const fn safe(load: Load) -> Self {
-        Self { service: Service::Safe, ..Self::agreed(load) }
-    }
-}
-
-/// How the members send.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Load {
-    /// Each always has something to send.
-    Full,
-    /// So many messages a second in all, at random times.
-    Rate(f64),
-}
-
-/// What was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Measured {
-    /// Payload that a member delivered, in megabits per second.
-    pub mbits: f64,
-    /// From submit to delivery at one member after the other, on average, in microseconds.
-    pub mean_us: f64,
-    /// 99 of a hundred were not above this.
-    pub p99_us: f64,
-    /// From when its sender took the token that let it send, and from when the sender had released the token before, to
-    /// delivery: on average of both, in microseconds. A message made up at the token waits for nothing, one that comes
-    /// right after it for a rotation.
-    pub token_us: f64,
-    /// From one visit of the token at a member to the next, on average, in microseconds.
-    pub rotation_us: f64,
-    /// Packets sent again, in a hundred.
-    pub again: f64,
-    /// Rings formed after the first.
-    pub broken: u64,
-    /// The personal window at the end.
-    pub window: u64,
-}
+pub use work::{Load, Measured, Site, Work};
 
 /// How large messages are, in bytes: one fills a packet.
 pub const LEN: usize = 1_350;
@@ -94,6 +26,8 @@ const FORMED: Duration = Duration::from_secs(3);
 enum Happens {
     AtSwitch { from: usize, to: Destination, flying: Flying },
     Arrive { to: usize, flying: Flying },
+    Taken { to: usize, flying: Flying },
+    Written { host: usize, written: Instant },
     Wake { host: usize },
 }
 
@@ -184,7 +118,7 @@ impl<'a> Wires<'a> {
         let n = self.latencies.len();
         let mean = self.latencies.iter().sum::<Duration>().as_secs_f64() / n.max(1) as f64;
         let p99 = self.latencies.get(n * 99 / 100).copied().unwrap_or_default();
-        let per_member = self.delivered as f64 / self.hosts.len() as f64;
+        let per_member = self.delivered as f64 / self.work.places.receivers(self.hosts.len()) as f64;
         Measured {
             mbits: per_member * (self.work.len * 8) as f64 / span.as_secs_f64() / 1e6,
             mean_us: mean * 1e6,
@@ -220,6 +154,8 @@ impl<'a> Wires<'a> {
         match happens {
             Happens::AtSwitch { from, to, flying } => self.at_switch(from, to, &flying),
             Happens::Arrive { to, flying } => self.arrive(to, flying),
+            Happens::Taken { to, flying } => self.take(to, flying),
+            Happens::Written { host, written } => self.want(host, written),
             Happens::Wake { host } => self.wake(host),
         }
     }
@@ -227,10 +163,26 @@ impl<'a> Wires<'a> {
     /// A client somewhere wants to send.
     fn write(&mut self) {
         let Load::Rate(rate) = self.work.load else { return };
-        let host = self.rng.below(self.hosts.len().min(self.work.senders) as u64) as usize;
-        let now = self.now;
-        self.hosts[host].wants.push_back(now);
+        let senders = self.work.places.senders(self.hosts.len());
+        let (now, host) = (self.now, senders[self.rng.below(senders.len() as u64) as usize]);
         self.next_write = Some(now + Duration::from_nanos(self.rng.exponential(1e9 / rate) as u64 + 1));
+        match &self.site.clients {
+            Some(model) => {
+                let takes = model.at_client(self.work.len);
+                let at = self.hosts[host].sender.work(now, Duration::ZERO, takes);
+                self.schedule(at, Happens::Written { host, written: now });
+                if model.share {
+                    self.hosts[host].busy(now, takes);
+                }
+            }
+            None => self.want(host, now),
+        }
+    }
+
+    /// A message of a client can be read.
+    fn want(&mut self, host: usize, written: Instant) {
+        self.rouse(host);
+        self.hosts[host].wants.push_back(written);
         self.schedule_wake(host);
     }
 
@@ -246,7 +198,17 @@ impl<'a> Wires<'a> {
         }
     }
 
+    /// A packet is at an interface.
     fn arrive(&mut self, to: usize, flying: Flying) {
+        let Some(core) = &self.site.host.core else { return self.take(to, flying) };
+        if let Some(at) = self.hosts[to].core.take(core, self.now, flying.len) {
+            self.schedule(at, Happens::Taken { to, flying });
+        }
+    }
+
+    /// A packet is put into its socket.
+    fn take(&mut self, to: usize, flying: Flying) {
+        self.rouse(to);
         let host = &mut self.hosts[to];
         let takes = flying.len + self.site.host.overhead;
         let socket = if flying.lane == Lane::Token { &mut host.token } else { &mut host.data };
@@ -257,6 +219,15 @@ impl<'a> Wires<'a> {
         socket.bytes += takes;
         socket.waiting.push_back((self.now, flying));
         self.schedule_wake(to);
+    }
+
+    /// Something is about to come for a daemon. If it sleeps, it runs a little later.
+    fn rouse(&mut self, at: usize) {
+        let (now, wake) = (self.now, self.site.host.wake);
+        let host = &mut self.hosts[at];
+        if host.free <= now && !host.has_work(at, now, &self.work) {
+            host.free = now + wake;
+        }
     }
 
     /// One thing is done: a timer, a packet, or a client's message.
@@ -279,15 +250,13 @@ impl<'a> Wires<'a> {
             host.free += model.timer;
             return host.engine.handle_timeout(now);
         }
-        host.client_is_next = !host.client_is_next;
-        if (host.client_is_next || !host.has_packets()) && host.may_submit(at, &self.work) {
-            host.free += model.message;
-            let written = host.wants.pop_front().unwrap_or(now);
-            self.messages.push(Message { written, visit: None });
-            return self.submit(at);
+        if host.looks_at_clients(self.site.clients.as_ref()) && self.serve_clients(at) {
+            return;
         }
+        let host = &mut self.hosts[at];
         if let Some((arrived, flying)) = host.next_packet(model) {
-            host.free += model.receive + per_byte(model, flying.len);
+            host.in_row += 1;
+            host.free += model.receive + model.bytes(flying.len);
             if std::mem::take(&mut host.ran_over) {
                 host.engine.handle_pressure(Pressure::Overflow);
             }
@@ -298,6 +267,27 @@ impl<'a> Wires<'a> {
             let arrival = Arrival { at: arrived, from: name(flying.from), lane: flying.lane };
             host.engine.handle_packet(now, arrival, flying.packet);
         }
+    }
+
+    /// What goes to a client is written on, and what comes from one is read on. Returns whether there was anything to do.
+    fn serve_clients(&mut self, at: usize) -> bool {
+        let (now, clients) = (self.now, self.site.clients.as_ref());
+        self.hosts[at].in_row = 0;
+        let writes = !self.hosts[at].out.is_empty();
+        if writes {
+            self.write_on(at);
+        }
+        let host = &mut self.hosts[at];
+        if !host.may_submit(at, now, &self.work) {
+            return writes;
+        }
+        host.free += self.site.host.message;
+        if clients.is_none_or(|clients| host.read_client(now, clients, &self.work)) {
+            let written = host.wants.pop_front().unwrap_or(now);
+            self.messages.push(Message { written, visit: None });
+            self.submit(at);
+        }
+        true
     }
 
     fn submit(&mut self, at: usize) {
@@ -325,24 +315,49 @@ impl<'a> Wires<'a> {
                     host.views += 1;
                     host.engine.resume(self.now, view.id);
                 }
-                Output::Deliver(delivery) => self.deliver(at, number(&delivery.payload), delivery.id.is_some()),
+                Output::Deliver(delivery) => self.deliver(at, &delivery.payload, delivery.id.is_some()),
                 _ => {}
             }
         }
     }
 
-    fn deliver(&mut self, at: usize, number: u64, own: bool) {
+    fn deliver(&mut self, at: usize, payload: &Payload, own: bool) {
+        let site = self.site;
         let host = &mut self.hosts[at];
-        host.free += self.site.host.message;
+        host.free += site.host.message;
         host.ahead -= usize::from(own);
+        if !self.work.places.receive(at) {
+            return;
+        }
+        if site.clients.is_none() {
+            let given = host.free;
+            return self.give(number(payload), given);
+        }
+        host.out.push_back((number(payload), 0));
+        if host.out.len() == 1 {
+            self.write_on(at);
+        }
+    }
+
+    /// A daemon writes on to its client.
+    fn write_on(&mut self, at: usize) {
+        let Some(clients) = &self.site.clients else { return };
+        let written = self.hosts[at].write_client(clients, self.site.host.wake, self.work.len);
+        if let Some((number, given)) = written {
+            self.give(number, given);
+        }
+    }
+
+    /// A message is where it is read.
+    fn give(&mut self, number: u64, given: Instant) {
         if !self.measures {
             return;
         }
         let message = self.messages[number as usize];
         self.delivered += 1;
-        self.latencies.push(host.free.since(message.written));
+        self.latencies.push(given.since(message.written));
         if let Some((taken, before)) = message.visit {
-            let both = host.free.since(taken) + host.free.since(before);
+            let both = given.since(taken) + given.since(before);
             self.at_token = (self.at_token.0 + both.as_secs_f64() / 2.0, self.at_token.1 + 1);
         }
     }
@@ -351,7 +366,7 @@ impl<'a> Wires<'a> {
         let len = len(&packet);
         self.note_visit(at, &packet);
         let host = &mut self.hosts[at];
-        host.free += self.site.host.send + per_byte(&self.site.host, len);
+        host.free += self.site.host.send + self.site.host.bytes(len);
         let lane = if matches!(to, Destination::One(_)) { Lane::Token } else { lane };
         let left = host.uplink.carry(host.free, len + FRAME).first().map_or(host.free, |copy| copy.at);
         host.free = host.free.max(Instant(left.0.saturating_sub(SEND_BUFFER.as_nanos() as u64)));
@@ -383,8 +398,9 @@ impl<'a> Wires<'a> {
     fn schedule_wake(&mut self, at: usize) {
         let (now, work) = (self.now, self.work);
         let host = &mut self.hosts[at];
-        let works = host.has_packets() || host.may_submit(at, &work);
-        let due = if works { Some(now) } else { host.engine.poll_timeout() };
+        let works = host.has_work(at, now, &work);
+        let later = || host.may_submit_at(at, &work).into_iter().chain(host.engine.poll_timeout()).min();
+        let due = if works { Some(now) } else { later() };
         let Some(due) = due.map(|due| due.max(host.free).max(now)) else { return };
         if host.wake.is_none_or(|wake| due < wake) {
             host.wake = Some(due);
@@ -408,7 +424,5 @@ fn name(member: usize) -> MemberId {
 }
 
 fn number(payload: &Payload) -> u64 {
-    let mut bytes = [0; 8];
-    payload.to_bytes().iter().zip(&mut bytes).for_each(|(from, to)| *to = *from);
-    u64::from_le_bytes(bytes)
+    payload.read_from(0).take().map_or(0, u64::from_le_bytes)
 }

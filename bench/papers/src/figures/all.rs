@@ -1,7 +1,7 @@
 //! All figures and tables of the papers that show results, in their order.
 use super::figure::{Outcome, Paper};
 use super::lab::Lab;
-use super::{plato, ring, ring_model, totem, toto};
+use super::{plato, ring, ring_model, spread, spread_loads, spread_sizes, totem, toto};
 
 use Run::{NotYet, With};
 
@@ -34,8 +34,6 @@ impl Figure {
     }
 }
 
-const CLIENTS: &str = "a host of two stages and client processes with costs of their own";
-const SIZES: &str = "client processes, message sizes and senders on every other daemon";
 const GATEWAYS: &str = "several rings joined by gateways";
 const STREAMS: &str = "reliable links and calibrated hosts under Multi-Ring Paxos";
 
@@ -90,25 +88,85 @@ pub const ALL: [Figure; 73] = [
         "Safe latency at the best accelerated window, 10 Gbit/s",
         With(ring::figure_5_12),
     ),
-    figure(Paper::Thesis, "figure-6.1", "Spread's throughput over the accelerated window, 1 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.2", "Spread's throughput over the personal window, 1 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.3", "Spread's agreed latency over throughput, 1 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.4", "Spread's safe latency over throughput, 1 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.5", "Throughput over message size, every other daemon, 1 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.6", "The same for small messages, 1 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.7", "Throughput over message size, every daemon, 1 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.8", "The same for small messages, 1 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.9", "Throughput on virtual machines", NotYet("client processes and a slower host")),
-    figure(Paper::Thesis, "figure-6.10", "Spread's throughput over the accelerated window, 10 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.11", "The same with the stricter method", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.12", "Spread's throughput over the personal window, 10 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.13", "The same with the stricter method", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.14", "Spread's agreed latency over throughput, 10 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.15", "Spread's safe latency over throughput, 10 Gbit/s", NotYet(CLIENTS)),
-    figure(Paper::Thesis, "figure-6.16", "Throughput over message size, every other daemon, 10 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.17", "The same for small messages, 10 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.18", "Throughput over message size, every daemon, 10 Gbit/s", NotYet(SIZES)),
-    figure(Paper::Thesis, "figure-6.19", "The same for small messages, 10 Gbit/s", NotYet(SIZES)),
+    figure(
+        Paper::Thesis,
+        "figure-6.1",
+        "Spread's throughput over the accelerated window, 1 Gbit/s",
+        With(spread::figure_6_1),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.2",
+        "Spread's throughput over the personal window, 1 Gbit/s",
+        With(spread::figure_6_2),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.3",
+        "Spread's agreed latency over throughput, 1 Gbit/s",
+        With(spread_loads::figure_6_3),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.4",
+        "Spread's safe latency over throughput, 1 Gbit/s",
+        With(spread_loads::figure_6_4),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.5",
+        "Throughput over message size, every other daemon, 1 Gbit/s",
+        With(spread_sizes::figure_6_5),
+    ),
+    figure(Paper::Thesis, "figure-6.6", "The same for small messages, 1 Gbit/s", With(spread_sizes::figure_6_6)),
+    figure(
+        Paper::Thesis,
+        "figure-6.7",
+        "Throughput over message size, every daemon, 1 Gbit/s",
+        With(spread_sizes::figure_6_7),
+    ),
+    figure(Paper::Thesis, "figure-6.8", "The same for small messages, 1 Gbit/s", With(spread_sizes::figure_6_8)),
+    figure(Paper::Thesis, "figure-6.9", "Throughput on virtual machines", With(spread_sizes::figure_6_9)),
+    figure(
+        Paper::Thesis,
+        "figure-6.10",
+        "Spread's throughput over the accelerated window, 10 Gbit/s",
+        With(spread::figure_6_10),
+    ),
+    figure(Paper::Thesis, "figure-6.11", "The same with the stricter method", With(spread::figure_6_11)),
+    figure(
+        Paper::Thesis,
+        "figure-6.12",
+        "Spread's throughput over the personal window, 10 Gbit/s",
+        With(spread::figure_6_12),
+    ),
+    figure(Paper::Thesis, "figure-6.13", "The same with the stricter method", With(spread::figure_6_13)),
+    figure(
+        Paper::Thesis,
+        "figure-6.14",
+        "Spread's agreed latency over throughput, 10 Gbit/s",
+        With(spread_loads::figure_6_14),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.15",
+        "Spread's safe latency over throughput, 10 Gbit/s",
+        With(spread_loads::figure_6_15),
+    ),
+    figure(
+        Paper::Thesis,
+        "figure-6.16",
+        "Throughput over message size, every other daemon, 10 Gbit/s",
+        With(spread_sizes::figure_6_16),
+    ),
+    figure(Paper::Thesis, "figure-6.17", "The same for small messages, 10 Gbit/s", With(spread_sizes::figure_6_17)),
+    figure(
+        Paper::Thesis,
+        "figure-6.18",
+        "Throughput over message size, every daemon, 10 Gbit/s",
+        With(spread_sizes::figure_6_18),
+    ),
+    figure(Paper::Thesis, "figure-6.19", "The same for small messages, 10 Gbit/s", With(spread_sizes::figure_6_19)),
     figure(
         Paper::Toto,
         "table-1",

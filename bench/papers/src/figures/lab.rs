@@ -1,9 +1,13 @@
 //! What figures share: the seed, how long each is run, and grids that several of them show.
 use super::parallel;
-use super::ring_grid::{GIGABIT, Grid, TEN_GIGABIT};
+use super::ring_grid::{GIGABIT, Grid, Network, TEN_GIGABIT};
 use super::scale::Scale;
+use super::spread::Windows;
+use super::spread_loads::{self, Loads};
+use super::spread_sizes::{self, Sizes};
 use super::toto_loads::{Load, loads};
 use crate::swaps::{self, Pair};
+use consort_ring::Priority;
 use std::sync::OnceLock;
 
 /// Packets a second at which PLATO's swaps are counted.
@@ -22,6 +26,9 @@ pub struct Lab {
     ten_gigabit: OnceLock<Result<Grid, String>>,
     pairs: OnceLock<Result<Vec<RatePairs>, String>>,
     toto: OnceLock<Result<Vec<Load>, String>>,
+    spread: [OnceLock<Result<Windows, String>>; 3],
+    spread_loads: [OnceLock<Result<Loads, String>>; 2],
+    spread_sizes: [OnceLock<Result<Sizes, String>>; 2],
 }
 
 impl Lab {
@@ -33,6 +40,9 @@ impl Lab {
             ten_gigabit: OnceLock::new(),
             pairs: OnceLock::new(),
             toto: OnceLock::new(),
+            spread: [const { OnceLock::new() }; 3],
+            spread_loads: [const { OnceLock::new() }; 2],
+            spread_sizes: [const { OnceLock::new() }; 2],
         }
     }
 
@@ -73,5 +83,66 @@ impl Lab {
     /// What kept it from being run.
     pub fn toto(&self) -> Result<&[Load], String> {
         self.toto.get_or_init(|| loads(self.scale)).as_deref().map_err(Clone::clone)
+    }
+
+    /// Spread's windows on 1 Gbit/s, run once.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_gigabit(&self) -> Result<&Windows, String> {
+        self.spread_windows(0, &GIGABIT, Priority::Method1)
+    }
+
+    /// The same on 10 Gbit/s.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_ten(&self) -> Result<&Windows, String> {
+        self.spread_windows(1, &TEN_GIGABIT, Priority::Method1)
+    }
+
+    /// The same with the stricter method.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_strict(&self) -> Result<&Windows, String> {
+        self.spread_windows(2, &TEN_GIGABIT, Priority::Method2)
+    }
+
+    fn spread_windows(&self, at: usize, network: &'static Network, priority: Priority) -> Result<&Windows, String> {
+        let run = || Windows::run(self.scale, network, priority);
+        self.spread[at].get_or_init(run).as_ref().map_err(Clone::clone)
+    }
+
+    /// Spread's latency over the load on 1 Gbit/s, run once.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_loads(&self) -> Result<&Loads, String> {
+        self.spread_loads[0].get_or_init(|| spread_loads::gigabit(self.scale)).as_ref().map_err(Clone::clone)
+    }
+
+    /// The same on 10 Gbit/s.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_ten_loads(&self) -> Result<&Loads, String> {
+        self.spread_loads[1].get_or_init(|| spread_loads::ten_gigabit(self.scale)).as_ref().map_err(Clone::clone)
+    }
+
+    /// Spread's throughput over message sizes on 1 Gbit/s, run once.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_sizes(&self) -> Result<&Sizes, String> {
+        self.spread_sizes[0].get_or_init(|| spread_sizes::gigabit(self.scale)).as_ref().map_err(Clone::clone)
+    }
+
+    /// The same on 10 Gbit/s.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn spread_ten_sizes(&self) -> Result<&Sizes, String> {
+        self.spread_sizes[1].get_or_init(|| spread_sizes::ten_gigabit(self.scale)).as_ref().map_err(Clone::clone)
     }
 }

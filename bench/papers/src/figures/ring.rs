@@ -72,6 +72,14 @@ fn near(shows: Quantity, what: &str, paper: f64, cell: Option<Cell>) -> Option<C
     cell.map(|cell| Claim::near(what, paper, shows.of(&cell), percent, unit))
 }
 
+/// The thesis's summary: the most that the accelerated ring carries, by the most that the original does.
+fn at_most_each(grid: &Grid, paper: &str, least: f64) -> Claim {
+    let original = PERSONAL.iter().filter_map(|personal| grid.original(*personal)).map(|cell| cell.mbits);
+    let best = PERSONAL.iter().filter_map(|personal| grid.best(*personal)).map(|cell| cell.mbits);
+    let gain = best.fold(0.0, f64::max) / original.fold(0.0, f64::max);
+    Claim::at_least("most of the accelerated ring by that of the original", paper, gain, least, "times")
+}
+
 pub fn figure_5_1(lab: &Lab) -> Result<Outcome, String> {
     let grid = lab.gigabit()?;
     let most_of = |personal| grid.accelerated(personal).map(|(_, cell)| cell.mbits).fold(0.0, f64::max);
@@ -111,6 +119,7 @@ pub fn figure_5_4(lab: &Lab) -> Result<Outcome, String> {
         near(shows, "accelerated, personal 30", 986.0, grid.best(30)),
         near(shows, "original, personal 30", 713.0, grid.original(30)),
         near(shows, "original, personal 100", 840.0, grid.original(100)),
+        Some(at_most_each(grid, "+21 %", 1.15)),
     ];
     Ok(outcome(grid, over_personal(grid, shows, vec![(30.0, 986.0), (30.0, 713.0), (100.0, 840.0)]), claims))
 }
@@ -181,6 +190,7 @@ pub fn figure_5_10(lab: &Lab) -> Result<Outcome, String> {
         grid.best(40).map(|cell| Claim::near("accelerated, personal 40", 4_100.0, cell.mbits, 10.0, "Mbit/s")),
         gain(grid, shows, 40, 40).map(|gain| Claim::near("gain at personal 40", 68.0, gain, 25.0, "%")),
         gain(grid, shows, 40, 100).map(|gain| Claim::near("gain of 40 over the original's 100", 40.0, gain, 25.0, "%")),
+        Some(at_most_each(grid, "+53 %", 1.3)),
     ];
     Ok(outcome(grid, over_personal(grid, shows, vec![(40.0, 4_100.0), (40.0, 2_440.0), (100.0, 2_980.0)]), claims))
 }

@@ -93,7 +93,7 @@ const DATA_HEAD: usize = 40;
 fn run(accelerated: Option<u32>, personal: u32, work: Work, millis: u64) -> Result<Measured, String> {
     let site = GIGABIT.site();
     let adjust = |config: &mut RingConfig| {
-        configure(config, personal, accelerated);
+        configure(config, MEMBERS, personal, accelerated);
         // The thesis's token never rests.
         config.idling.linger = Duration::from_secs(1_000);
     };

@@ -3,7 +3,7 @@ use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
 use super::parallel;
 use crate::windows::fixed;
-use crate::wires::{Load, Measured, Site, Wires, Work};
+use crate::wires::{Load, Measured, Places, Site, Wires, Work};
 use consort_ring::packet::RECOVERED_LEN;
 use consort_ring::{Acceleration, RingConfig, Windows};
 use consort_sim::HostModel;
@@ -31,9 +31,12 @@ const HOST: HostModel = HostModel {
     disk: Duration::ZERO,
     socket: 256 << 10,
     overhead: 256,
+    wake: Duration::ZERO,
+    core: None,
 };
 
-const SITE: Site = Site { rate: 100_000_000, delay: Duration::from_micros(1), port: 1 << 20, loss: 0.0, host: HOST };
+const SITE: Site =
+    Site { rate: 100_000_000, delay: Duration::from_micros(1), port: 1 << 20, loss: 0.0, host: HOST, clients: None };
 
 /// A ring, and what it carries.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +44,7 @@ struct Case {
     members: usize,
     window: u32,
     service: Service,
-    senders: usize,
+    places: Places,
     load: Load,
     len: usize,
     /// Many messages in a packet; else one, as long as it.
@@ -50,8 +53,8 @@ struct Case {
 
 impl Case {
     const fn new(members: usize, window: u32) -> Self {
-        let (service, senders, load) = (Service::Agreed, usize::MAX, Load::Full);
-        Self { members, window, service, senders, load, len: LEN, packed: false }
+        let (service, places, load) = (Service::Agreed, Places::Everywhere, Load::Full);
+        Self { members, window, service, places, load, len: LEN, packed: false }
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, String> {
@@ -66,7 +69,7 @@ impl Case {
             config.timers.token_loss = Duration::from_secs(1);
             config.timers.consensus = Duration::from_millis(1_300);
         };
-        let work = Work { load: self.load, service: self.service, len: self.len, senders: self.senders };
+        let work = Work { load: self.load, service: self.service, len: self.len, places: self.places };
         let mut wires = Wires::start(&SITE, self.members, work, &adjust)?;
         Ok(wires.measure(Duration::from_millis(500), Duration::from_millis(lab.scaled(MILLIS))))
     }
@@ -172,7 +175,7 @@ pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
     let members: Vec<usize> = (2..=MEMBERS).collect();
     let runs = parallel::map(&members, |members| {
         let all = Case::new(*members, BEST);
-        Ok((rate(&all.run(lab)?), rate(&Case { senders: 1, ..all }.run(lab)?)))
+        Ok((rate(&all.run(lab)?), rate(&Case { places: Places::First(1), ..all }.run(lab)?)))
     })?;
     let points = |of: &dyn Fn(&(f64, f64)) -> f64| {
         members.iter().zip(&runs).map(|(members, run)| (*members as f64, of(run))).collect::<Vec<_>>()

@@ -1,0 +1,169 @@
+//! The hosts of the thesis's sixth chapter: daemons with client processes, on the switches of the fifth.
+use super::ring_grid::{self, Network};
+use super::scale::Scale;
+use crate::wires::{ClientModel, Load, Measured, Site, Wires, Work};
+use consort_ring::{Priority, RingConfig};
+use consort_sim::{CoreModel, HostModel};
+use consort_types::Duration;
+
+/// How many hosts, where no other number is named.
+pub const DAEMONS: usize = 8;
+/// How long a ring runs before it is measured.
+const BEFORE: Duration = Duration::from_millis(30);
+
+/// The machines: a daemon as in chapter 5 whose kernel has a core of its own. A socket holds what Linux grants for the 200 KiB
+/// that Spread asks for.
+const HOST: HostModel = HostModel {
+    receive: Duration::from_nanos(1_800),
+    send: Duration::from_nanos(3_200),
+    picos_per_byte: 300,
+    message: Duration::ZERO,
+    timer: Duration::ZERO,
+    disk: Duration::ZERO,
+    socket: 400 << 10,
+    overhead: 768,
+    wake: Duration::from_micros(5),
+    core: Some(CoreModel { datagram: Duration::from_micros(1), picos_per_byte: 0, ring: 512 }),
+};
+
+/// Their clients: four cores are enough for each to have its own.
+const CLIENTS: ClientModel = ClientModel {
+    daemon: Duration::from_micros(2),
+    client: Duration::from_micros(2),
+    picos_per_byte: 1_300,
+    packets: 12,
+    piece: 32 << 10,
+    room: 200 << 10,
+    share: false,
+};
+
+/// Where a daemon and its clients run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// On the machine itself.
+    Native,
+    /// In Xen's first domain.
+    Dom0,
+    /// In a virtual machine of Xen.
+    Guest,
+}
+
+impl Machine {
+    /// How much longer a packet takes on either side of the switch, because it passes the hypervisor. The two values are
+    /// set by what the thesis's accelerated ring loses there.
+    pub const fn late(self) -> Duration {
+        match self {
+            Self::Native => Duration::ZERO,
+            Self::Dom0 => Duration::from_micros(48),
+            Self::Guest => Duration::from_micros(64),
+        }
+    }
+}
+
+/// Daemons with windows that stay, and what their clients do.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub network: &'static Network,
+    pub machine: Machine,
+    pub daemons: usize,
+    pub personal: u32,
+    /// None for the original ring.
+    pub accelerated: Option<u32>,
+    pub priority: Priority,
+    pub work: Work,
+}
+
+impl Case {
+    /// Eight daemons, and a client on each that always has agreed messages to send.
+    pub const fn full(network: &'static Network, personal: u32, accelerated: Option<u32>) -> Self {
+        let (machine, priority, work) = (Machine::Native, Priority::Method1, Work::agreed(Load::Full));
+        Self { network, machine, daemons: DAEMONS, personal, accelerated, priority, work }
+    }
+
+    /// Runs for so many milliseconds.
+    ///
+    /// # Errors
+    /// What kept a ring from being formed.
+    pub fn run(&self, scale: Scale, millis: u64) -> Result<Measured, String> {
+        let site = self.site();
+        let mut wires = Wires::start(&site, self.daemons, self.work, &|config| self.configure(config))?;
+        Ok(wires.measure(BEFORE, Duration::from_millis(scale.scaled(millis))))
+    }
+
+    fn configure(&self, config: &mut RingConfig) {
+        ring_grid::configure(config, self.daemons, self.personal, self.accelerated);
+        config.priority = self.priority;
+    }
+
+    fn site(&self) -> Site {
+        let site = self.network.site();
+        Site { delay: site.delay + self.machine.late(), host: HOST, clients: Some(CLIENTS), ..site }
+    }
+}
+
+/// How it is run, but for the load.
+pub fn setting(network: &Network) -> String {
+    let Network { name, delay, port, .. } = network;
+    let core = HOST.core.map_or(Duration::ZERO, |core| core.datagram);
+    format!(
+        "Daemons on a switch of {name}, {delay:?} on each side of it, ports of {} KiB, sockets of {} KiB. A network core takes \
+         a packet in {core:?}, a daemon that sleeps wakes in {:?}; it receives in {:?} and sends in {:?}, and 0.3 ns a byte. \
+         A message from or to a client takes {:?} on either side, and 0.3 ns a byte; clients have cores of their own.",
+        port >> 10,
+        HOST.socket >> 10,
+        HOST.wake,
+        HOST.receive,
+        HOST.send,
+        CLIENTS.daemon,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ring_grid::{GIGABIT, TEN_GIGABIT};
+    use super::*;
+    use crate::wires::Places;
+
+    const SCALE: Scale = Scale { seed: 1, quick: true };
+
+    fn carried(case: &Case, adjust: impl Fn(&mut Site)) -> f64 {
+        let mut site = case.site();
+        adjust(&mut site);
+        let mut wires = Wires::start(&site, case.daemons, case.work, &|config| case.configure(config)).unwrap();
+        wires.measure(BEFORE, Duration::from_millis(10)).mbits
+    }
+
+    #[test]
+    fn clients_cost_throughput_and_more_so_on_the_core_of_their_daemon() {
+        let case = Case { daemons: 3, ..Case::full(&TEN_GIGABIT, 20, Some(20)) };
+        let with = |clients: Option<ClientModel>| carried(&case, |site| site.clients = clients);
+        let own = with(Some(CLIENTS));
+        assert!(with(None) > 1.2 * own, "{own}");
+        assert!(own > 1.2 * with(Some(ClientModel { share: true, ..CLIENTS })), "{own}");
+    }
+
+    #[test]
+    fn receivers_are_given_all_that_is_sent_and_senders_nothing() {
+        let work = Work { places: Places::Alternate, ..Work::agreed(Load::Rate(20_000.0)) };
+        let case = Case { daemons: 4, work, ..Case::full(&GIGABIT, 20, Some(20)) };
+        let measured = case.run(SCALE, 1_000).unwrap();
+        assert!((measured.mbits / (20_000.0 * 1_350.0 * 8.0 / 1e6) - 1.0).abs() < 0.1, "{measured:?}");
+    }
+
+    #[test]
+    fn long_messages_pass_in_pieces_and_a_virtual_machine_carries_less() {
+        let work = Work { len: 100_000, ..Work::agreed(Load::Full) };
+        let case = Case { daemons: 3, work, ..Case::full(&TEN_GIGABIT, 20, Some(20)) };
+        let native = carried(&case, |_| ());
+        let guest = carried(&Case { machine: Machine::Guest, ..case }, |_| ());
+        assert!(guest > 0.0 && native > 1.2 * guest, "{native} {guest}");
+    }
+
+    #[test]
+    fn an_interface_that_holds_little_loses_packets() {
+        let case = Case { daemons: 3, ..Case::full(&TEN_GIGABIT, 20, Some(20)) };
+        let slow = CoreModel { datagram: Duration::from_micros(5), picos_per_byte: 0, ring: 4 };
+        let whole = carried(&case, |_| ());
+        assert!(whole > 1.5 * carried(&case, |site| site.host.core = Some(slow.clone())), "{whole}");
+    }
+}
