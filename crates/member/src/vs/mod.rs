@@ -176,6 +176,22 @@ impl Membership {
         self.finish(now, NextState::gather(why));
     }
 
+    /// The engine knows that these members of the installed view are not reached any more: go on without them. Unlike those
+    /// of [`Membership::exclude`] they are welcome as soon as they are heard again.
+    pub fn part(&mut self, now: Instant, gone: &[MemberId]) {
+        //= V20
+        if !self.is_working() {
+            return;
+        }
+        let gone: Vec<_> = gone.iter().copied().filter(|one| *one != self.io.me && self.is_member(*one)).collect();
+        if gone.is_empty() {
+            return self.renew(now);
+        }
+        let nodes = gone.iter().map(|member| member.node).collect();
+        let why = Why::new(ViewCause::Silent { nodes, since: self.io.settings.timers.silence });
+        self.finish(now, NextState::gather(gone.into_iter().fold(why, |why, one| why.failing(one, Reason::Silent))));
+    }
+
     /// The engine wants a new view of the same members: its numbers run out.
     pub fn renew(&mut self, now: Instant) {
         if self.is_working() {

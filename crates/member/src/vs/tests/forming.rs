@@ -235,6 +235,26 @@ fn a_deaf_member_is_left_out_and_kept_out_for_a_while() {
 }
 
 #[test]
+fn who_is_known_to_be_gone_is_left_out_at_once_and_let_in_when_heard_again() {
+    //= V20 test
+    let mut cluster = Cluster::new(3, 9);
+    cluster.run(1_500);
+    let gone = cluster.toy(3).vs.me();
+    cluster.part(&[&[1, 2], &[3]]);
+    cluster.with(1, |vs, now| vs.part(now, &[gone]));
+    cluster.run(60);
+    cluster.assert_together(&[1, 2]);
+    cluster.part(&[&[1, 2, 3]]);
+    cluster.run(2_000);
+    cluster.assert_together(&[1, 2, 3]);
+    let before = cluster.toy(1).vs.view().id;
+    cluster.with(1, |vs, now| vs.part(now, &[]));
+    cluster.run(300);
+    cluster.assert_together(&[1, 2, 3]);
+    assert_ne!(cluster.toy(1).vs.view().id, before, "the same members, but a new view");
+}
+
+#[test]
 fn a_member_that_does_not_answer_a_proposal_is_failed() {
     //= V15 test
     let mut cluster = Cluster::new(3, 10);
