@@ -35,6 +35,9 @@ pub struct RingConfig {
     pub renew_after: u64,
     /// Which view is primary. Shared.
     pub primary: consort_member::Policy,
+    /// Every message gets a stamp that rises in the order, above what [`Ring::raise_clock`](crate::Ring::raise_clock) told:
+    /// its position then is its stamp. For whoever merges the orders of several rings. Shared.
+    pub stamped: bool,
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::mutant::Mutant>,
@@ -273,6 +276,7 @@ impl RingConfig {
             receive_room: u32::MAX as usize,
             renew_after: RENEW_AFTER,
             primary: consort_member::Policy::None,
+            stamped: false,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -405,12 +409,18 @@ impl RingConfig {
             ("tuning of windows", format!("{:?}", w.tuning)),
             ("largest frame", self.message_max.to_string()),
             ("sequence numbers of a ring", self.renew_after.to_string()),
+            ("stamps", self.stamped.to_string()),
         ]
     }
 
     /// The largest body of a data packet, in bytes: small enough to travel once more as a recovered packet.
     pub(crate) const fn body_room(&self) -> usize {
-        self.datagram.packet_room() - crate::packet::RECOVERED_LEN
+        self.datagram.packet_room() - crate::packet::RECOVERED_LEN - self.stamp_len()
+    }
+
+    /// The bytes that a stamp takes in each token and packet.
+    pub(crate) const fn stamp_len(&self) -> usize {
+        if self.stamped { crate::packet::STAMP_LEN } else { 0 }
     }
 
     /// The windows while the token says that a member may send so many packets in a visit.

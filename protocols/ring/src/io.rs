@@ -30,6 +30,8 @@ pub(crate) struct RingIo {
     pub installed_number: u64,
     pub suspicion: Suspicion,
     pub leaving: bool,
+    /// Stamps given here are above this one, where the ring stamps.
+    pub clock: u64,
     /// The personal window that the last token told.
     pub personal: u32,
     /// What waited in this node's sockets since the last visit.
@@ -84,6 +86,7 @@ impl RingIo {
             installed_number: 0,
             suspicion: Suspicion::default(),
             leaving: false,
+            clock: 0,
             personal: config.windows.personal,
             backlog: SocketBacklog::default(),
             room: usize::MAX,

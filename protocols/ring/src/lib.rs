@@ -61,6 +61,9 @@ pub use mutant::Mutant;
 /// Places end here: a position keeps 16 bits for the message within its packet.
 pub const SEQ_END: u64 = 1 << 48;
 
+/// Stamps end here, which no rate of messages ever reaches: whoever merges orders has room beside them in a position.
+pub const STAMP_END: u64 = 1 << 56;
+
 /// The ring's name for a view: the number of the ring and its representative.
 pub type RingId = consort_types::ViewId;
 

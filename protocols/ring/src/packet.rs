@@ -12,12 +12,13 @@
 //! | 6 commit | see [`Commit`] | ring, rotation, members, what each old ring's members hold |
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
 //! | 8 late | 32 + 2 a node | asks (0 or 1), ring, token_seq, to, counted heard |
+//! | 9 stamped token | 8 more than a token | stamp, then as a token |
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
-//! requests acknowledgements. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
+//! requests acknowledgements, bit 4 (16) a stamp (8) before the content. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
-pub use crate::SEQ_END;
+pub use crate::{SEQ_END, STAMP_END};
 use crate::holdings::HoldingsMap;
 use crate::load::{RotationSigns, SentLoad};
 pub use crate::requests::RUN_LEN;
@@ -67,6 +68,8 @@ pub struct DataPacket {
     pub retransmission: bool,
     /// Its sender requests an acknowledgement of all once they hold everything up to here.
     pub ack_request: bool,
+    /// Of its first message; the others follow one by one. 0 where the ring stamps nothing.
+    pub stamp: u64,
     /// What it carries.
     pub content: DataContent,
 }
@@ -91,6 +94,8 @@ pub struct Recovered {
     pub seq: Seq,
     /// Who numbered it there.
     pub originator: NodeId,
+    /// Its stamp there.
+    pub stamp: u64,
     /// Its content there; never itself recovered, since a recovered packet is put back into its own ring on arrival.
     pub body: Option<Body>,
 }
@@ -130,6 +135,8 @@ pub struct Token {
     pub personal: u16,
     /// What members have seen in this rotation so far that bears on the next one's windows.
     pub signs: RotationSigns,
+    /// The highest stamp given away so far; 0 where the ring stamps nothing.
+    pub stamp: u64,
     /// Which sequence numbers somebody misses.
     pub requests: Requests,
 }
@@ -219,6 +226,8 @@ pub struct Trail {
 
 /// The bytes of a data packet before its content.
 pub const DATA_LEN: usize = 2 + VIEW_ID_LEN + 8 + 2 + 8;
+/// The bytes of a stamp.
+pub const STAMP_LEN: usize = 8;
 /// The bytes of a recovered packet before its body.
 pub const RECOVERED_LEN: usize = DATA_LEN + 1 + 2;
 /// The bytes of a token without requests.
@@ -231,10 +240,12 @@ const JOIN: u8 = 5;
 const COMMIT: u8 = 6;
 const BEACON: u8 = 7;
 const LATE: u8 = 8;
+const STAMPED_TOKEN: u8 = 9;
 const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
 const ACK_REQUEST: u8 = 8;
+const STAMPED: u8 = 16;
 const UNKNOWN: u8 = 0xff;
 
 impl consort_wire::Packet for RingPacket {
@@ -274,7 +285,11 @@ impl consort_wire::Packet for RingPacket {
         let mut reader = Reader::new(&bytes);
         match reader.u8("kind")? {
             DATA => DataView::new(&bytes)?.value().map(Self::Data),
-            TOKEN => Token::decode(reader).map(Self::Token),
+            TOKEN => Token::decode(reader, 0).map(Self::Token),
+            STAMPED_TOKEN => {
+                let stamp = read_stamp(&mut reader)?;
+                Token::decode(reader, stamp).map(Self::Token)
+            }
             JOIN => Join::decode(reader).map(Self::Join),
             COMMIT => Commit::decode(reader).map(Self::Commit),
             BEACON => Beacon::decode(reader).map(Self::Beacon),
@@ -334,11 +349,14 @@ impl DataPacket {
             DataContent::Primary => (PRIMARY, self.round),
         };
         head.put_u8(DATA);
-        head.put_u8(flags | retransmission);
+        head.put_u8(flags | retransmission | flag(self.stamp > 0, STAMPED));
         head.put_view_id(self.ring);
         head.put_u64(self.seq.0);
         head.put_u16(self.originator.0);
         head.put_u64(round);
+        if self.stamp > 0 {
+            head.put_u64(self.stamp);
+        }
         match &self.content {
             DataContent::Messages(body) => body.as_bytes().clone(),
             DataContent::Primary => Bytes::new(),
@@ -352,7 +370,8 @@ impl DataPacket {
 
     /// The bytes it takes as a packet.
     pub fn wire_len(&self) -> usize {
-        DATA_LEN + self.content.len()
+        let stamp = if self.stamp > 0 { STAMP_LEN } else { 0 };
+        DATA_LEN + stamp + self.content.len()
     }
 }
 
@@ -369,7 +388,7 @@ impl<'a> DataView<'a> {
         if bytes.len() < DATA_LEN {
             return Err(Malformed { what: "data packet", at: bytes.len() });
         }
-        match bytes[1] & !RETRANSMISSION {
+        match bytes[1] & !(RETRANSMISSION | STAMPED) {
             0 | ACK_REQUEST | RECOVERED | PRIMARY => Ok(Self(bytes)),
             _ => Err(Malformed { what: "flags", at: 1 }),
         }
@@ -382,41 +401,53 @@ impl<'a> DataView<'a> {
         let ring = reader.view_id("ring")?;
         let seq = read_seq(&mut reader, "seq")?;
         let originator = NodeId(reader.u16("originator")?);
-        let (content, round) = match flags & !RETRANSMISSION {
-            RECOVERED => (DataContent::Recovered(self.recovered(&mut reader)?), 0),
+        let has = |flag| flags & flag != 0;
+        let round = reader.u64("round")?;
+        let stamp = if has(STAMPED) { read_stamp(&mut reader)? } else { 0 };
+        let (content, round) = match flags & !(RETRANSMISSION | STAMPED) {
+            RECOVERED => (DataContent::Recovered(self.recovered(&mut reader, round, stamp)?), 0),
             PRIMARY => {
-                let round = reader.u64("round")?;
                 reader.end("primary")?;
                 (DataContent::Primary, round)
             }
-            _ => {
-                let round = reader.u64("round")?;
-                (DataContent::Messages(Body::new(self.0.slice(reader.at()..))?), round)
-            }
+            _ => (DataContent::Messages(Body::new(self.0.slice(reader.at()..))?), round),
         };
-        let has = |flag| flags & flag != 0;
         let (retransmission, ack_request) = (has(RETRANSMISSION), has(ACK_REQUEST));
-        Ok(DataPacket { ring, seq, originator, round, retransmission, ack_request, content })
+        Ok(DataPacket { ring, seq, originator, round, retransmission, ack_request, stamp, content })
     }
 
-    fn recovered(self, reader: &mut Reader<'_>) -> Result<Recovered, Malformed> {
-        let seq = read_seq(reader, "old seq")?;
+    fn recovered(self, reader: &mut Reader<'_>, seq: u64, stamp: u64) -> Result<Recovered, Malformed> {
+        let seq = checked_seq(reader, seq, "old seq")?;
         let old = reader.u8("old ring")?;
         let originator = NodeId(reader.u16("old originator")?);
         let rest = self.0.slice(reader.at()..);
         let body = if rest.is_empty() { None } else { Some(Body::new(rest)?) };
-        Ok(Recovered { old, seq, originator, body })
+        Ok(Recovered { old, seq, originator, stamp, body })
     }
 }
 
 fn read_seq(reader: &mut Reader<'_>, what: &'static str) -> Result<Seq, Malformed> {
-    let seq = Seq(reader.u64(what)?);
-    if seq.0 == 0 || seq.0 >= SEQ_END { Err(reader.bad(what)) } else { Ok(seq) }
+    let seq = reader.u64(what)?;
+    checked_seq(reader, seq, what)
+}
+
+fn checked_seq(reader: &Reader<'_>, seq: u64, what: &'static str) -> Result<Seq, Malformed> {
+    if seq == 0 || seq >= SEQ_END { Err(reader.bad(what)) } else { Ok(Seq(seq)) }
+}
+
+fn read_stamp(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    let stamp = reader.u64("stamp")?;
+    if stamp == 0 || stamp >= STAMP_END { Err(reader.bad("stamp")) } else { Ok(stamp) }
 }
 
 impl Token {
     fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(TOKEN);
+        if self.stamp > 0 {
+            head.put_u8(STAMPED_TOKEN);
+            head.put_u64(self.stamp);
+        } else {
+            head.put_u8(TOKEN);
+        }
         head.put_view_id(self.ring);
         head.put_u64(self.token_seq);
         head.put_u64(self.seq.0);
@@ -435,7 +466,7 @@ impl Token {
         self.requests.encode(head);
     }
 
-    fn decode(mut reader: Reader<'_>) -> Result<Self, Malformed> {
+    fn decode(mut reader: Reader<'_>, stamp: u64) -> Result<Self, Malformed> {
         let ring = reader.view_id("ring")?;
         let token_seq = reader.u64("token_seq")?;
         let seq = Seq(reader.u64("seq")?);
@@ -471,6 +502,7 @@ impl Token {
             room,
             personal,
             signs,
+            stamp,
             requests,
         })
     }

@@ -84,6 +84,12 @@ impl Ring {
         }
     }
 
+    /// Stamps that this node gives from now on are above this one. Means nothing where the ring does not stamp.
+    pub fn raise_clock(&mut self, stamp: u64) {
+        //= R49
+        self.io.clock = self.io.clock.max(stamp.min(crate::STAMP_END / 2));
+    }
+
     /// The settings.
     pub const fn config(&self) -> &RingConfig {
         &self.io.config

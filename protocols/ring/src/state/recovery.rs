@@ -204,6 +204,7 @@ impl Recovery {
             round: 0,
             retransmission: false,
             ack_request: false,
+            stamp: recovered.stamp,
             content,
         });
     }
@@ -313,7 +314,7 @@ fn duties(io: &RingIo, old: &Old, commit: &Commit, mine: u8, me: u8) -> VecDeque
             DataContent::Messages(body) => Some(body.clone()),
             _ => None,
         };
-        Some(Recovered { old: mine, seq, originator: data.originator, body })
+        Some(Recovered { old: mine, seq, originator: data.originator, stamp: data.stamp, body })
     });
     recovered.collect()
 }

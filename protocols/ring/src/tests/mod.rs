@@ -43,6 +43,7 @@ pub(crate) fn data(seq: u64) -> DataPacket {
         round: 0,
         retransmission: false,
         ack_request: false,
+        stamp: 0,
         content,
     }
 }

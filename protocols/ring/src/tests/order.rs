@@ -32,6 +32,44 @@ fn own_messages_carry_the_id_that_submit_returned() {
 }
 
 #[test]
+fn stamps_rise_in_the_order_and_above_what_nodes_were_told() {
+    //= R49 test
+    let mut net = Net::formed(3, |config| config.stamped = true);
+    for k in 0..90 {
+        if k == 30 {
+            net.rings[1].raise_clock(1 << 20);
+        }
+        net.submit(k % 3, Service::Agreed, format!("{k}"));
+        if k % 4 == 0 {
+            net.run(Duration::from_micros(300));
+        }
+    }
+    net.run_dropping(Duration::from_millis(50), &mut |flying| flying.lane == Lane::Data && flying.to == NodeId(3));
+    net.run(Duration::from_millis(100));
+    net.agree_on(90);
+    let stamps: Vec<_> = net.delivered[2].iter().map(|d| d.position.0).collect();
+    assert!(stamps.is_sorted_by(|a, b| a < b) && stamps[0] == 1, "{stamps:?}");
+    let place = |text: &str| net.texts(2).iter().position(|said| said == text).unwrap();
+    assert!(stamps[place("31")] > 1 << 20, "what was told counts from then on");
+    assert!(stamps[89] < (1 << 20) + 100, "and stamps go up one by one");
+}
+
+#[test]
+fn packets_that_are_recovered_keep_their_stamps() {
+    //= R49 test
+    let mut net = Net::formed(3, |config| (config.stamped, config.renew_after) = (true, 3));
+    (0..6).for_each(|k| net.submit(k % 3, Service::Agreed, format!("{k}")));
+    let mut deaf = |flying: &Flying| flying.lane == Lane::Data && flying.to == NodeId(3);
+    let gathers = |net: &Net| net.rings.iter().any(|ring| ring.state() == "gather");
+    net.run_dropping_until(Duration::from_secs(1), &mut deaf, &mut |net: &Net| gathers(net));
+    net.run(Duration::from_secs(2));
+    net.agree_on(6);
+    let stamps = |i: usize| net.delivered[i].iter().map(|d| d.position).collect::<Vec<_>>();
+    assert_eq!(stamps(2), stamps(0));
+    assert!(stamps(2).is_sorted_by(|a, b| a < b) && net.total("gathers") > 3, "a ring was formed anew");
+}
+
+#[test]
 fn a_safe_message_waits_for_two_visits_and_holds_back_what_follows() {
     //= R20 test
     //= R21 test

@@ -1,7 +1,7 @@
 use super::*;
 use crate::load::SentLoad;
 use crate::packet::{
-    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, TOKEN_LEN, Token,
+    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, STAMP_LEN, TOKEN_LEN, Token,
     TokenRequest, Trail,
 };
 use crate::requests::Requests;
@@ -17,7 +17,7 @@ fn bytes(packet: &RingPacket) -> Bytes {
 
 fn recovered(content: DataContent) -> Recovered {
     let DataContent::Messages(body) = content else { panic!("{content:?}") };
-    Recovered { old: 1, seq: Seq(3), originator: NodeId(2), body: Some(body) }
+    Recovered { old: 1, seq: Seq(3), originator: NodeId(2), stamp: 0, body: Some(body) }
 }
 
 fn commit() -> Commit {
@@ -33,6 +33,7 @@ fn samples() -> Vec<RingPacket> {
     let ring = crate::RingId { number: 7, representative: member(1) };
     let mut requests = Requests::default();
     requests.merge([2, 3, 4, 9].into_iter().map(Seq), 10);
+    let stamped = Recovered { stamp: 5, ..recovered(data(3).content) };
     vec![
         RingPacket::Data(DataPacket { ring, ..data(5) }),
         RingPacket::Data(DataPacket { ring, retransmission: true, round: 9, ..data(6) }),
@@ -50,9 +51,13 @@ fn samples() -> Vec<RingPacket> {
             room: 90,
             personal: 77,
             signs: crate::load::RotationSigns { hungry: true, deep: false, overflowed: true, lost: 5 },
+            stamp: 0,
             requests,
         }),
         RingPacket::Data(DataPacket { ring, content: DataContent::Primary, ..data(7) }),
+        RingPacket::Data(DataPacket { ring, stamp: 1 << 40, ..data(7) }),
+        RingPacket::Data(DataPacket { ring, stamp: 5, content: DataContent::Recovered(stamped), ..data(8) }),
+        RingPacket::Token(Token { ring, token_seq: 7, seq: Seq(20), aru: Seq(20), stamp: 9, ..Token::default() }),
         RingPacket::Data(DataPacket { ring, content: DataContent::Recovered(recovered(data(3).content)), ..data(8) }),
         RingPacket::Join(Join {
             proposal: Proposal {
@@ -98,12 +103,14 @@ fn samples() -> Vec<RingPacket> {
 fn every_packet_reads_back_and_has_the_documented_length() {
     for packet in samples() {
         let bytes = bytes(&packet);
+        let stamp = |stamp| if stamp > 0 { STAMP_LEN } else { 0 };
         let len = match &packet {
-            RingPacket::Data(data) => match &data.content {
+            RingPacket::Data(data) => stamp(data.stamp) + match &data.content {
                 DataContent::Messages(body) => DATA_LEN + body.as_bytes().len(),
                 DataContent::Recovered(recovered) => RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len(),
                 DataContent::Primary => DATA_LEN,
             },
+            RingPacket::Token(token) if token.stamp > 0 => TOKEN_LEN + STAMP_LEN,
             RingPacket::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
             RingPacket::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
             RingPacket::Beacon(beacon) => beacon.bare_len() + 100,

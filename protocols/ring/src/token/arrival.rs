@@ -103,6 +103,7 @@ impl Rotation {
             let reused = crate::mutated!(io.config, SeqReused) && new.packets == 1;
             token.seq = if reused { token.seq } else { token.seq.next() };
             self.last_own = token.seq;
+            let stamp = if io.config.stamped { stamp(io.clock, token, &content) } else { 0 };
             let data = DataPacket {
                 ring: self.ring,
                 seq: token.seq,
@@ -110,6 +111,7 @@ impl Rotation {
                 round: 0,
                 retransmission: false,
                 ack_request: false,
+                stamp,
                 content,
             };
             new.add_packet(data.wire_len());
@@ -199,7 +201,7 @@ impl Rotation {
         self.previous_seq = arrived_seq;
         self.note_lost(limit);
         if self.store.aru() < limit {
-            let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN) / RUN_LEN;
+            let max_runs = (io.config.datagram.packet_room() - TOKEN_LEN - io.config.stamp_len()) / RUN_LEN;
             io.counters.requests_made += self.store.missing_to(limit).count() as u64;
             token.requests.merge(self.store.missing_to(limit), max_runs);
         }
@@ -264,4 +266,18 @@ impl Rotation {
         self.stable = self.stable.max(proven);
         io.check(self.stable <= self.store.aru(), "R20: what is stable is held here too");
     }
+}
+
+/// Stamps what is numbered next: above all that the token has stamped, and above what this node was told. The token goes on
+/// behind the last message of the packet. What is recovered keeps the stamp that it has.
+fn stamp(clock: u64, token: &mut Token, content: &DataContent) -> u64 {
+    //= R49
+    let many = match content {
+        DataContent::Recovered(recovered) => return recovered.stamp,
+        DataContent::Messages(body) => body.chunks().count() as u64,
+        DataContent::Primary => 1,
+    };
+    let first = token.stamp.max(clock) + 1;
+    token.stamp = first + many.saturating_sub(1);
+    first
 }
