@@ -126,7 +126,11 @@ impl Deliverer {
                     let id = if sender == self.me { queue.delivered(message.class, message.service) } else { None };
                     output.push_back(Output::Deliver(Delivery {
                         stream: OrderStream(0),
-                        position: if data.stamp > 0 { Position(data.stamp + index as u64) } else { position(data.seq, index as u64) },
+                        position: if data.stamp > 0 {
+                            Position(data.stamp + index as u64)
+                        } else {
+                            position(data.seq, index as u64)
+                        },
                         sender,
                         id,
                         class: message.class,

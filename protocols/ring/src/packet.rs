@@ -18,11 +18,11 @@
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
 //! requests acknowledgements, bit 4 (16) a stamp (8) before the content. Membership packets (5 to 7) may be larger than a datagram of the configured size; they alone may be fragmented by IP.
 use crate::RingId;
-pub use crate::{SEQ_END, STAMP_END};
 use crate::holdings::HoldingsMap;
 use crate::load::{RotationSigns, SentLoad};
 pub use crate::requests::RUN_LEN;
 use crate::requests::Requests;
+pub use crate::{SEQ_END, STAMP_END};
 use bytes::{BufMut, Bytes, BytesMut};
 pub use consort_member::packet::{Beacon, NUMBER_MAX, Proposal};
 use consort_member::packet::{flags, optional};

@@ -2,6 +2,7 @@
 //!
 //! `cargo xtask sim` and `cargo xtask mutants` run these; the tests hold every engine to its capability record.
 pub mod failover;
+mod gateways;
 mod multiring;
 mod paxos;
 mod plato;

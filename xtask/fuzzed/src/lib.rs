@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a broken promise is a panic here")]
 pub mod envelope;
 pub mod group_ordered;
+pub mod multiring_packet;
 pub mod node;
 pub mod pack;
 pub mod path;
@@ -159,6 +160,7 @@ pub type Target = fn(&[u8]);
 pub const TARGETS: &[(&str, Target)] = &[
     ("envelope", envelope::run),
     ("group_ordered", group_ordered::run),
+    ("multiring_packet", multiring_packet::run),
     ("node", node::run),
     ("pack", pack::run),
     ("path", path::run),

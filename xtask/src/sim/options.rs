@@ -32,11 +32,13 @@ pub enum Protocol {
     Paxos,
     /// Many such logs, merged.
     MultiRing,
+    /// Many token rings, joined by gateways.
+    Gateways,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing];
+    pub const ALL: [Self; 6] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing, Self::Gateways];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -46,6 +48,7 @@ impl Protocol {
             Self::Plato => "plato",
             Self::Paxos => "paxos",
             Self::MultiRing => "multiring-paxos",
+            Self::Gateways => "multiring",
         }
     }
 
@@ -111,8 +114,9 @@ pub fn help() -> String {
     let faults: String = Kind::ALL.iter().map(|kind| format!("    {:<12}{}\n", kind.name(), kind.what())).collect();
     format!(
         "\
-cargo xtask sim --protocol ring|toto|plato|paxos|multiring-paxos [options]
+cargo xtask sim --protocol NAME [options]
 
+  --protocol NAME    ring (default), toto, plato, paxos, multiring-paxos or multiring
   --seeds N          run N seeds of 10 simulated seconds (default 100)
   --first-seed S     the first of them (default 1)
   --seed S           run one seed and tell its story

@@ -123,8 +123,13 @@ fn a_second_rotation_that_says_other_than_what_was_told_is_not_believed() {
     lie.olds[0].held = HoldingsMap::decode(&mut consort_wire::Reader::new(&raw), SEQS_MAX).unwrap();
     let ring = lie.ring;
     net.hand(0, 1, RingPacket::Commit(lie));
-    let content =
-        DataContent::Recovered(Recovered { old: 0, seq: Seq((1 << 47) + 5), originator: NodeId(1), stamp: 0, body: None });
+    let content = DataContent::Recovered(Recovered {
+        old: 0,
+        seq: Seq((1 << 47) + 5),
+        originator: NodeId(1),
+        stamp: 0,
+        body: None,
+    });
     net.hand(0, 1, RingPacket::Data(DataPacket { ring, content, ..data(1) }));
     forms_again(&mut net);
 }

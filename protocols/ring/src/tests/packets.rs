@@ -1,8 +1,8 @@
 use super::*;
 use crate::load::SentLoad;
 use crate::packet::{
-    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, STAMP_LEN, TOKEN_LEN, Token,
-    TokenRequest, Trail,
+    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, STAMP_LEN,
+    TOKEN_LEN, Token, TokenRequest, Trail,
 };
 use crate::requests::Requests;
 use bytes::BytesMut;
@@ -105,11 +105,16 @@ fn every_packet_reads_back_and_has_the_documented_length() {
         let bytes = bytes(&packet);
         let stamp = |stamp| if stamp > 0 { STAMP_LEN } else { 0 };
         let len = match &packet {
-            RingPacket::Data(data) => stamp(data.stamp) + match &data.content {
-                DataContent::Messages(body) => DATA_LEN + body.as_bytes().len(),
-                DataContent::Recovered(recovered) => RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len(),
-                DataContent::Primary => DATA_LEN,
-            },
+            RingPacket::Data(data) => {
+                stamp(data.stamp)
+                    + match &data.content {
+                        DataContent::Messages(body) => DATA_LEN + body.as_bytes().len(),
+                        DataContent::Recovered(recovered) => {
+                            RECOVERED_LEN + recovered.body.as_ref().unwrap().as_bytes().len()
+                        }
+                        DataContent::Primary => DATA_LEN,
+                    }
+            }
             RingPacket::Token(token) if token.stamp > 0 => TOKEN_LEN + STAMP_LEN,
             RingPacket::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
             RingPacket::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,

@@ -1,0 +1,121 @@
+//! From one view to the next: what the membership of the whole network asks for.
+use super::{MultiRing, Room, Stage};
+use crate::key::RingNumber;
+use crate::packet::RelayedContent;
+use crate::port::Part;
+use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
+use consort_order::{Destination, Engine, Output};
+use consort_types::Instant;
+
+impl MultiRing {
+    /// Does what the membership asks for. Whether it asked for anything.
+    pub(super) fn obey(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        while let Some(act) = self.vs.poll() {
+            any = true;
+            match act {
+                MembershipAction::Send { to, packet } => {
+                    let to = match to {
+                        Destination::All => None,
+                        Destination::One(node) => Some(node),
+                    };
+                    self.say(to, RelayedContent::Member(packet));
+                }
+                MembershipAction::Persist { ticket, record } => {
+                    let (ticket, record) = self.journal.add(0, ticket, &record);
+                    self.output.push_back(Output::Persist { ticket, record, sync: true });
+                }
+                MembershipAction::Trim { up_to } => {
+                    let up_to = self.journal.trim(0, up_to);
+                    self.output.extend(up_to.map(|up_to| Output::Trim { up_to }));
+                }
+                MembershipAction::Beacon { from, annotation } => {
+                    self.output.push_back(Output::Beacon { from, annotation });
+                }
+                MembershipAction::Speak => self.speak(now),
+                MembershipAction::Halt => self.halt(),
+                MembershipAction::Tell => self.tell_due = true,
+                MembershipAction::Fetch(cut) => self.begin_closing(now, *cut),
+                MembershipAction::Install(change) => self.install(now, *change),
+                MembershipAction::Settled => self.primary_due = true,
+                MembershipAction::Renounce => {
+                    //= V19
+                    if let Some(room) = &mut self.room {
+                        room.call = PrimaryCall::Renounced;
+                    }
+                }
+                MembershipAction::Left => self.ports.values_mut().for_each(|port| port.ring.leave(now)),
+            }
+        }
+        any
+    }
+
+    /// A ring has said good-bye: once all have, this node is gone.
+    pub(super) fn on_ring_left(&mut self, ring: RingNumber) {
+        if let Some(port) = self.ports.get_mut(&ring) {
+            port.left = true;
+        }
+        if self.ports.values().all(|port| port.left) {
+            self.output.push_back(Output::Left);
+        }
+    }
+
+    fn halt(&mut self) {
+        //= TM32
+        self.stage = Stage::Halted;
+        self.primary_due = false;
+        self.end();
+    }
+
+    /// Tells what is held once every ring has closed here: from then on nothing of the view comes by any of them.
+    pub(super) fn answer_tell(&mut self, now: Instant) -> bool {
+        //= TM34
+        let closed = self.ports.values().all(|port| port.part != Part::Begun);
+        if !self.tell_due || !closed && !crate::mutated!(self.config, TellsUnclosed) {
+            return false;
+        }
+        self.tell_due = false;
+        self.stage = Stage::Frozen;
+        let holding = self.room.as_ref().map_or_else(Holdings::default, |room| Holdings {
+            held: room.store.held().to_vec(),
+            stable: room.store.stable(),
+        });
+        self.vs.tell(now, holding);
+        true
+    }
+
+    /// Closes the view and installs the next, in one step.
+    fn install(&mut self, now: Instant, change: ViewChange) {
+        //= TM40
+        let me = self.me();
+        let stage = std::mem::replace(&mut self.stage, Stage::Open);
+        if let (Some(mut room), Some(closing)) = (self.room.take(), &change.closing) {
+            self.close(&mut room, stage, &change.cut);
+            self.output.push_back(Output::Install(closing.clone()));
+            self.hand_out_rest(&mut room);
+            self.take_back(&mut room);
+            self.queue.close_gate(change.view.id);
+        }
+        (self.tell_due, self.primary_due) = (false, false);
+        let view = change.view;
+        self.ports.values_mut().for_each(|port| port.begin_view(view.id));
+        self.room = Some(Room::new(&self.layout, view.clone(), me, self.ports.keys().copied()));
+        self.output.push_back(Output::Install(view));
+        for ring in self.ports.keys().copied().collect::<Vec<_>>() {
+            self.begin(ring);
+        }
+        self.tell_soon(now);
+    }
+
+    /// What no ring took into the view that ended is sent anew, in its order.
+    fn take_back(&mut self, room: &mut Room) {
+        //= TM24
+        let bodies: Vec<_> = room.sent.drain(..).filter_map(|(_, body)| body).collect();
+        self.counters.sent_again += bodies.len() as u64;
+        if !crate::mutated!(self.config, VoidLost) {
+            self.queue.take_back(bodies.into_iter());
+        }
+        let told = self.queue.all_delivered() || cfg!(feature = "mutants");
+        self.check(told, "TM24: all own messages that a ring took in are handed out");
+    }
+}

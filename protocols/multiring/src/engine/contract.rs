@@ -1,0 +1,130 @@
+//! As an engine.
+use super::MultiRing;
+use crate::journal::Journal;
+use crate::packet::{Content, Packet};
+use bytes::Bytes;
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState,
+};
+use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
+
+impl Engine for MultiRing {
+    type Packet = Packet;
+
+    fn capability(&self) -> Capability {
+        Capability {
+            protocol: "multiring",
+            services: &[Service::Agreed, Service::Safe],
+            optimistic: false,
+            needs_arrival_times: false,
+            quorum: false,
+            durable: false,
+            reliable_links: false,
+            continues_in_minority: true,
+            replays: false,
+            across_partitions: AcrossPartitions::Evs,
+        }
+    }
+
+    fn start(&mut self, now: Instant, records: &[Bytes]) {
+        //= TM07
+        self.journal.recall(records);
+        for (number, port) in &mut self.ports {
+            port.ring.start(now, &Journal::of(number.0, records));
+        }
+        self.vs.start(now, &Journal::of(0, records));
+        self.settle(now);
+    }
+
+    fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        if submission.stream != OrderStream(0) {
+            return Err(Refused::NoSuchStream { stream: submission.stream });
+        }
+        if self.vs.is_leaving() {
+            return Err(Refused::Leaving);
+        }
+        self.vs.wake(now);
+        let id = self.queue.push(submission)?;
+        self.settle(now);
+        Ok(id)
+    }
+
+    fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
+        let Some(port) = self.ports.get_mut(&packet.ring) else { return };
+        self.vs.wake(now);
+        match packet.content {
+            Content::Ring(content) => port.ring.handle_packet(now, arrival, content),
+            Content::Relayed(relayed) => self.on_relayed(now, packet.ring, &arrival, relayed),
+        }
+        self.settle(now);
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.vs.handle_timeout(now);
+        self.ports.values_mut().for_each(|port| port.ring.handle_timeout(now));
+        self.on_tell_timeout(now);
+        self.on_closing_timeout(now);
+        self.settle(now);
+    }
+
+    fn handle_persisted(&mut self, now: Instant, ticket: Ticket) {
+        //= TM07
+        self.vs.wake(now);
+        let Some((owner, ticket)) = self.journal.owner(ticket) else { return };
+        match self.ports.iter_mut().find(|(number, _)| number.0 == owner) {
+            Some((_, port)) => port.ring.handle_persisted(now, ticket),
+            None => self.vs.handle_persisted(now),
+        }
+        self.settle(now);
+    }
+
+    // No reliable lane is used.
+    fn handle_link(&mut self, _now: Instant, _peer: NodeId, _link: Link) {}
+
+    fn handle_pressure(&mut self, pressure: Pressure) {
+        self.ports.values_mut().for_each(|port| port.ring.handle_pressure(pressure));
+    }
+
+    fn annotate(&mut self, annotation: Bytes) {
+        self.vs.annotate(annotation);
+    }
+
+    fn resume(&mut self, now: Instant, view: ViewId) {
+        if self.queue.open_gate(view) {
+            self.vs.wake(now);
+            self.settle(now);
+        }
+    }
+
+    fn leave(&mut self, now: Instant) {
+        self.vs.leave(now);
+        self.settle(now);
+    }
+
+    fn poll_output(&mut self) -> Option<Output<Packet>> {
+        self.output.pop_front()
+    }
+
+    fn poll_timeout(&self) -> Option<Instant> {
+        let rings = self.ports.values().filter_map(|port| port.ring.poll_timeout());
+        let tell = self.room.as_ref().and_then(|room| room.tell_at);
+        rings.chain(self.vs.poll_timeout()).chain(tell).chain(self.closing_at()).min()
+    }
+
+    fn reads_first(&self) -> Lane {
+        let token = self.ports.values().any(|port| port.ring.reads_first() == Lane::Token);
+        if token { Lane::Token } else { Lane::Data }
+    }
+
+    fn wait_state(&self) -> WaitState {
+        let busy_poll_hint = self.ports.values().any(|port| port.ring.wait_state().busy_poll_hint);
+        WaitState { wait_cause: self.wait_cause(), busy_poll_hint }
+    }
+
+    fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
+        self.each_counter(now, &mut |name, value| see(Fact::Counter(name, value)));
+        self.vs.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        self.each_part(now, see);
+        see(Fact::State(self.describe(now)));
+    }
+}

@@ -1,0 +1,73 @@
+//! Packets over several rings: gateways send them on as they are.
+use super::MultiRing;
+use crate::key::RingNumber;
+use crate::packet::{Content, Packet, Relayed, RelayedContent};
+use consort_order::{Arrival, Destination, Lane, Output};
+use consort_types::{Instant, NodeId};
+
+impl MultiRing {
+    /// Says something to a node, or to all, whatever rings lie between.
+    pub(super) fn say(&mut self, to: Option<NodeId>, content: RelayedContent) {
+        let relayed = Relayed { from: self.me(), to, content };
+        for ring in self.ports.keys().copied().collect::<Vec<_>>() {
+            self.relay(ring, relayed.clone());
+        }
+    }
+
+    /// Puts a packet on a ring, if somebody on its side is to have it.
+    fn relay(&mut self, ring: RingNumber, relayed: Relayed) {
+        let to = match relayed.to {
+            Some(node) if !self.layout.is_beyond(ring, node) => return,
+            Some(node) if self.layout.stands_in(node, ring) => Destination::One(node),
+            _ => Destination::All,
+        };
+        let lane = if matches!(relayed.content, RelayedContent::Piece(_)) { Lane::Data } else { Lane::Control };
+        let packet = Packet { ring, content: Content::Relayed(relayed) };
+        self.output.push_back(Output::Send { to, lane, packet });
+    }
+
+    /// A packet came that somebody on the side of a ring said.
+    pub(super) fn on_relayed(&mut self, now: Instant, ring: RingNumber, arrival: &Arrival, relayed: Relayed) {
+        //= TM05
+        let near = self.ports.get(&ring).is_some_and(|port| port.has(arrival.from));
+        let there = self.layout.is_beyond(ring, relayed.from.node);
+        let itself = arrival.from.node != relayed.from.node || arrival.from == relayed.from;
+        if !near || !there || !itself {
+            self.counters.unrelated += 1;
+            return;
+        }
+        if relayed.to != Some(self.config.ring.me) {
+            for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
+                self.counters.relayed += 1;
+                self.relay(other, relayed.clone());
+            }
+            if relayed.to.is_some() {
+                return;
+            }
+        }
+        let arrival = Arrival { from: relayed.from, ..*arrival };
+        match (relayed.content.view(), relayed.content) {
+            (_, RelayedContent::Member(packet)) => self.vs.handle(now, &arrival, packet),
+            (Some(view), content) => {
+                self.vs.hear(now, &arrival, view);
+                self.obey(now);
+                if view == self.vs.view().id && self.vs.is_member(arrival.from) {
+                    self.on_member_said(now, &arrival, content);
+                }
+            }
+            (None, _) => {}
+        }
+    }
+
+    fn on_member_said(&mut self, now: Instant, arrival: &Arrival, content: RelayedContent) {
+        match content {
+            RelayedContent::Holds { held, .. } => self.on_holds(arrival.from, &held),
+            RelayedContent::Known { asks, horizons, .. } => self.on_known(arrival.from, asks, horizons),
+            RelayedContent::Wants { member, number, offset, .. } => {
+                self.on_wants(arrival.from, usize::from(member), number, offset);
+            }
+            RelayedContent::Piece(piece) => self.on_piece(now, piece),
+            RelayedContent::Member(_) => {}
+        }
+    }
+}

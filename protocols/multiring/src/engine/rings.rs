@@ -1,0 +1,268 @@
+//! What the rings' engines hand out.
+use super::{MultiRing, Stage};
+use crate::carrier::{CarriedMessage, Carrier, CarrierContent};
+use crate::horizon::Horizon;
+use crate::key::{Key, RingNumber};
+use crate::packet::{Content, Packet};
+use crate::port::{Part, Phase};
+use crate::store::Taken;
+use consort_order::{Delivery, Engine, Output};
+use consort_ring::STAMP_END;
+use consort_ring::packet::RingPacket;
+use consort_types::{Instant, MemberId, View, ViewId, ViewKind};
+
+/// What a ring handed out, and where in its order.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    ring: RingNumber,
+    stamp: u64,
+    sender: MemberId,
+    /// It belongs to the ring's configuration itself, so nothing before it is missing.
+    regular: bool,
+}
+
+impl MultiRing {
+    /// Takes all that the rings hand out. Whether there was anything.
+    pub(super) fn drain_rings(&mut self, now: Instant) -> bool {
+        let mut any = false;
+        for ring in self.ports.keys().copied().collect::<Vec<_>>() {
+            while let Some(output) = self.ports.get_mut(&ring).and_then(|port| port.ring.poll_output()) {
+                self.on_output(now, ring, output);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn on_output(&mut self, now: Instant, ring: RingNumber, output: Output<RingPacket>) {
+        match output {
+            Output::Send { to, lane, packet } => {
+                let packet = Packet { ring, content: Content::Ring(packet) };
+                self.output.push_back(Output::Send { to, lane, packet });
+            }
+            Output::Deliver(delivery) => self.on_delivery(now, ring, delivery),
+            Output::Install(view) => self.on_configuration(now, ring, view),
+            Output::Persist { ticket, record, sync } => {
+                let (ticket, record) = self.journal.add(ring.0, ticket, &record);
+                self.output.push_back(Output::Persist { ticket, record, sync });
+            }
+            Output::Trim { up_to } => {
+                let up_to = self.journal.trim(ring.0, up_to);
+                self.output.extend(up_to.map(|up_to| Output::Trim { up_to }));
+            }
+            Output::Left => self.on_ring_left(ring),
+            // Views, beacons and stability of a ring are not those of the network; room is tried again each time.
+            _ => {}
+        }
+    }
+
+    /// A ring has another configuration, or begins to close the one it has.
+    fn on_configuration(&mut self, now: Instant, ring: RingNumber, view: View) {
+        //= TM31
+        let Some(port) = self.ports.get_mut(&ring) else { return };
+        if view.kind == ViewKind::Transitional {
+            port.closing = true;
+            return;
+        }
+        let id = view.id;
+        port.ring.resume(now, id);
+        port.enter(view);
+        let had_begun = port.part == Part::Begun;
+        if had_begun {
+            port.part = Part::Over;
+            port.drop_out();
+        }
+        let gone = self.out_of_reach(ring);
+        if had_begun || !gone.is_empty() {
+            self.vs.part(now, &gone);
+        }
+        self.begin(ring);
+    }
+
+    /// Members of the view that cannot be reached any more, as a ring's configuration lacks them or those that lead there.
+    fn out_of_reach(&self, ring: RingNumber) -> Vec<MemberId> {
+        //= TM33
+        let (Some(room), Some(port)) = (&self.room, self.ports.get(&ring)) else { return Vec::new() };
+        let lost = |node| {
+            let stands = self.layout.stands_in(node, ring);
+            stands && !port.view.as_ref().is_some_and(|view| view.members.iter().any(|member| member.node == node))
+        };
+        let me = self.config.ring.me;
+        let (_, reached) = self.layout.reached(ring, &|node| node != me && !lost(node));
+        let members = room.view.members.iter().copied();
+        let beyond = members.filter(|member| self.layout.is_beyond(ring, member.node));
+        let there = |member: &MemberId| {
+            let renewed = self.layout.stands_in(member.node, ring) && !port.has(*member);
+            reached.contains(&member.node) && !renewed
+        };
+        beyond.filter(|member| !there(member)).collect()
+    }
+
+    fn on_delivery(&mut self, now: Instant, ring: RingNumber, delivery: Delivery) {
+        let stamp = delivery.position.0;
+        let Some(port) = self.ports.get(&ring) else { return };
+        let regular = !port.closing;
+        if stamp == 0 || stamp >= STAMP_END {
+            self.counters.unreadable += 1;
+            return;
+        }
+        self.raise_clock(stamp);
+        let place = Place { ring, stamp, sender: delivery.sender, regular };
+        match Carrier::decode(delivery.payload) {
+            Ok(carrier) => self.on_carrier(now, place, carrier),
+            Err(_) => self.counters.unreadable += 1,
+        }
+    }
+
+    /// No stamp that this node gives from now on is below what it has seen, on whichever ring.
+    fn raise_clock(&mut self, stamp: u64) {
+        //= TM11
+        if stamp > self.clock {
+            self.clock = stamp;
+            if !crate::mutated!(self.config, ClocksIgnored) {
+                self.ports.values_mut().for_each(|port| port.ring.raise_clock(stamp));
+            }
+        }
+    }
+
+    fn on_carrier(&mut self, now: Instant, place: Place, carrier: Carrier) {
+        let Carrier { view, content } = carrier;
+        match content {
+            CarrierContent::Begin(configuration) => self.on_begin(place, view, configuration),
+            CarrierContent::End(configuration) => self.on_end(now, place, view, configuration),
+            content if self.room.as_ref().is_some_and(|room| room.view.id == view) => {
+                self.on_content(now, place, content);
+            }
+            _ => self.counters.void += 1,
+        }
+    }
+
+    fn on_begin(&mut self, place: Place, view: ViewId, configuration: ViewId) {
+        //= TM30
+        let Some(port) = self.ports.get_mut(&place.ring) else { return };
+        let here = port.configuration() == Some(configuration) || crate::mutated!(self.config, BeginsAnywhere);
+        if !here {
+            self.counters.void += 1;
+            return;
+        }
+        port.on_begin(view, place.sender);
+        if self.phase(place.ring) == Phase::Open {
+            self.reach(place);
+        }
+    }
+
+    fn on_end(&mut self, now: Instant, place: Place, view: ViewId, configuration: ViewId) {
+        //= TM32
+        let me = self.me();
+        let Some(port) = self.ports.get_mut(&place.ring) else { return };
+        if port.view.as_ref().map(|view| view.id) != Some(configuration) {
+            self.counters.void += 1;
+            return;
+        }
+        port.on_end(view);
+        if self.room.as_ref().is_none_or(|room| room.view.id != view) {
+            return;
+        }
+        if place.sender == me && port.part == Part::Begun {
+            port.part = Part::Over;
+        }
+        self.vs.renew(now);
+    }
+
+    /// How far a ring is with the installed view.
+    pub(super) fn phase(&self, ring: RingNumber) -> Phase {
+        let (Some(room), Some(port)) = (&self.room, self.ports.get(&ring)) else { return Phase::Forming };
+        room.members.get(&ring).map_or(Phase::Forming, |members| port.phase(room.view.id, members))
+    }
+
+    /// What a ring's order says by a place in it: what is first sent on that ring from there on has higher stamps.
+    fn reach(&mut self, place: Place) {
+        //= TM12
+        if let Some(room) = self.room.as_mut().filter(|_| place.regular || crate::mutated!(self.config, ClosingCounts))
+        {
+            room.horizons.reach(place.ring, place.ring, place.stamp);
+        }
+    }
+
+    fn on_content(&mut self, now: Instant, place: Place, content: CarrierContent) {
+        let phase = self.phase(place.ring);
+        let own = place.sender == self.me() && !crate::mutated!(self.config, OwnVoided);
+        let begun = self.ports.get(&place.ring).is_some_and(|port| port.part == Part::Begun);
+        let open = match phase {
+            Phase::Open => begun,
+            Phase::Shut => begun && (own || crate::mutated!(self.config, EndIgnored)),
+            Phase::Forming => begun && crate::mutated!(self.config, BeginsUnasked),
+        };
+        if !open || !matches!(self.stage, Stage::Open | Stage::Halted) {
+            self.counters.void += 1;
+            return;
+        }
+        if phase == Phase::Open {
+            self.reach(place);
+        }
+        match content {
+            CarrierContent::Data(data) => self.on_data(now, place, phase, data),
+            CarrierContent::Horizons(entries) if phase == Phase::Open && place.regular => {
+                self.on_horizons(place, &entries);
+            }
+            _ => {}
+        }
+    }
+
+    fn on_horizons(&mut self, place: Place, entries: &[(RingNumber, Horizon)]) {
+        //= TM13
+        let me = self.me();
+        if let Some(port) = self.ports.get_mut(&place.ring).filter(|_| place.sender == me) {
+            port.telling = false;
+        }
+        let Some(room) = &mut self.room else { return };
+        for (ring, horizon) in entries {
+            room.horizons.reach(place.ring, *ring, horizon.reached);
+            room.horizons.hold(*ring, horizon.held);
+        }
+    }
+
+    /// A message came by a ring: on its first one, or sent on by a gateway.
+    fn on_data(&mut self, now: Instant, place: Place, phase: Phase, data: CarriedMessage) {
+        //= TM20
+        let Some(room) = &mut self.room else { return };
+        let member = usize::from(data.member);
+        let first = data.ring == place.ring;
+        let sound = if first {
+            data.stamp == 0 && room.view.members.get(member) == Some(&place.sender)
+        } else {
+            data.stamp > 0
+        };
+        if !sound {
+            self.counters.unreadable += 1;
+            return;
+        }
+        let key = Key { stamp: if first { place.stamp } else { data.stamp }, ring: data.ring };
+        if place.regular && phase == Phase::Open && !first {
+            //= TM12
+            room.horizons.reach(place.ring, key.ring, key.stamp);
+        }
+        match room.store.take(member, data.number, key, data.message.clone()) {
+            Taken::Known => return,
+            Taken::Refused => {
+                self.counters.refused += 1;
+                return;
+            }
+            Taken::New => {}
+        }
+        room.wanted = room.wanted.max(key.stamp);
+        if data.message.service == consort_types::Service::Safe {
+            room.wanted_safe = room.wanted_safe.max(key.stamp);
+        }
+        if first
+            && place.sender == self.vs.me()
+            && let Some((_, body)) = room.sent.pop_front()
+        {
+            room.sent_bytes -= body.map_or(0, |body| body.as_bytes().len());
+        }
+        self.tell_soon(now);
+        if place.regular && phase == Phase::Open && matches!(self.stage, Stage::Open) {
+            self.forward(place.ring, CarriedMessage { stamp: key.stamp, ..data });
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! What the engine puts on the network. Every packet begins with the number of its ring (1 byte), then its kind (1).
+//!
+//! | kind | bytes behind both | fields |
+//! |---|---|---|
+//! | 1 of the ring | | a packet of that ring |
+//! | 2 relayed | 10 + 3 + content | the node that said it 10, whom it is for (flag 1, node 2), content |
+//!
+//! Relayed content by its first byte: 0x80 and above a packet of the membership. Else:
+//!
+//! | kind | fields behind the kind byte and the sender's installed view (18) |
+//! |---|---|
+//! | 1 holds | counted numbers 8, one for each member: what of it is held |
+//! | 2 known | flags 1 (bit 0 asks for the same), counted rings: ring 1, reached 8, held 8 |
+//! | 3 wants | member 2, number 8, offset 4: from where on it wants that member's messages |
+//! | 4 piece | member 2, number 8, ring 1, stamp 8, level 1, length of the whole 4, offset 4, last 1, bytes |
+use crate::carrier::{put_horizons, read_horizons};
+use crate::horizon::Horizon;
+use crate::key::{Key, RingNumber};
+use bytes::{BufMut, Bytes, BytesMut};
+use consort_member::vs::MembershipPacket;
+use consort_ring::STAMP_END;
+use consort_ring::packet::RingPacket;
+use consort_types::{MemberId, NodeId, ViewId};
+use consort_wire::{MEMBER_LEN, Malformed, Packet as _, Reader, Writer};
+
+/// What stands before a ring's own packet.
+pub const RING_LEN: usize = 2;
+/// What stands around a relayed packet's content.
+pub const AROUND: usize = RING_LEN + MEMBER_LEN + 3;
+/// What stands around a piece's bytes, with [`AROUND`].
+pub const PIECE_AROUND: usize = AROUND + 1 + 18 + 29;
+
+/// One packet of the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// The ring whose nodes it is for.
+    pub ring: RingNumber,
+    /// What it says.
+    pub content: Content,
+}
+
+/// What a packet says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Something of the ring's own.
+    Ring(RingPacket),
+    /// Something that gateways send on, as it is.
+    Relayed(Relayed),
+}
+
+/// What any node says to any other, whatever rings lie between.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Relayed {
+    /// Who says it.
+    pub from: MemberId,
+    /// Whom it is for; all where it names nobody.
+    pub to: Option<NodeId>,
+    /// What it says.
+    pub content: RelayedContent,
+}
+
+/// What is said over several rings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RelayedContent {
+    /// Something of the membership.
+    Member(MembershipPacket),
+    /// What the sender holds of each member of its view.
+    Holds {
+        /// The view.
+        view: ViewId,
+        /// How much of each member, by its index.
+        held: Vec<u64>,
+    },
+    /// What the sender knows of each ring, now that its view ends.
+    Known {
+        /// The view that ends.
+        view: ViewId,
+        /// The sender lacks what others know.
+        asks: bool,
+        /// It.
+        horizons: Vec<(RingNumber, Horizon)>,
+    },
+    /// The sender lacks messages of the view that ends.
+    Wants {
+        /// The view that ends.
+        view: ViewId,
+        /// Whose messages, by its index.
+        member: u16,
+        /// From which on.
+        number: u64,
+        /// How many bytes of that one it has.
+        offset: u32,
+    },
+    /// A part of such a message.
+    Piece(Piece),
+}
+
+/// A part of a message of a view that ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The view that ends.
+    pub view: ViewId,
+    /// Whose message, by its index.
+    pub member: u16,
+    /// Which of that member's.
+    pub number: u64,
+    /// Where it stands.
+    pub key: Key,
+    /// Its service, class and kind.
+    pub level: u8,
+    /// How long it is.
+    pub len: u32,
+    /// Where in it these bytes stand.
+    pub offset: u32,
+    /// Nothing follows before it is asked for.
+    pub last: bool,
+    /// Bytes of it.
+    pub bytes: Bytes,
+}
+
+const RING: u8 = 1;
+const RELAYED: u8 = 2;
+const HOLDS: u8 = 1;
+const KNOWN: u8 = 2;
+const WANTS: u8 = 3;
+const PIECE: u8 = 4;
+
+impl RelayedContent {
+    /// The view that the sender has installed; a packet of the membership names none.
+    pub const fn view(&self) -> Option<ViewId> {
+        match self {
+            Self::Member(_) => None,
+            Self::Holds { view, .. } | Self::Known { view, .. } | Self::Wants { view, .. } => Some(*view),
+            Self::Piece(piece) => Some(piece.view),
+        }
+    }
+
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        match self {
+            Self::Member(packet) => return packet.encode(head),
+            Self::Holds { view, held } => {
+                head.put_u8(HOLDS);
+                head.put_view_id(*view);
+                head.put_count(held.len());
+                held.iter().for_each(|held| head.put_u64(*held));
+            }
+            Self::Known { view, asks, horizons } => {
+                head.put_u8(KNOWN);
+                head.put_view_id(*view);
+                head.put_u8(u8::from(*asks));
+                put_horizons(head, horizons);
+            }
+            Self::Wants { view, member, number, offset } => {
+                head.put_u8(WANTS);
+                head.put_view_id(*view);
+                head.put_u16(*member);
+                head.put_u64(*number);
+                head.put_u32(*offset);
+            }
+            Self::Piece(piece) => {
+                piece.encode(head);
+                return piece.bytes.clone();
+            }
+        }
+        Bytes::new()
+    }
+
+    fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.u8("kind")?;
+        if MembershipPacket::is_kind(kind) {
+            return MembershipPacket::decode(bytes.clone()).map(Self::Member);
+        }
+        let view = reader.view_id("view")?;
+        let content = match kind {
+            HOLDS => {
+                let n = reader.count(8, "held")?;
+                let held = (0..n).map(|_| reader.u64("held")).collect::<Result<_, _>>()?;
+                Self::Holds { view, held }
+            }
+            KNOWN => {
+                let asks = flag(&mut reader, "asks")?;
+                Self::Known { view, asks, horizons: read_horizons(&mut reader)? }
+            }
+            WANTS => {
+                let (member, number) = (reader.u16("member")?, reader.u64("number")?);
+                Self::Wants { view, member, number, offset: reader.u32("offset")? }
+            }
+            PIECE => return Piece::decode(view, reader, bytes).map(Self::Piece),
+            _ => return Err(reader.bad("kind")),
+        };
+        reader.end("relayed packet")?;
+        Ok(content)
+    }
+}
+
+impl Piece {
+    fn encode(&self, head: &mut BytesMut) {
+        head.put_u8(PIECE);
+        head.put_view_id(self.view);
+        head.put_u16(self.member);
+        head.put_u64(self.number);
+        head.put_u8(self.key.ring.0);
+        head.put_u64(self.key.stamp);
+        head.put_u8(self.level);
+        head.put_u32(self.len);
+        head.put_u32(self.offset);
+        head.put_u8(u8::from(self.last));
+    }
+
+    fn decode(view: ViewId, mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
+        let (member, number) = (reader.u16("member")?, reader.u64("number")?);
+        let ring = RingNumber(reader.u8("ring")?);
+        let key = Key { stamp: reader.u64("stamp")?, ring };
+        let level = reader.u8("level")?;
+        let (len, offset) = (reader.u32("length")?, reader.u32("offset")?);
+        let last = flag(&mut reader, "last")?;
+        let bytes = bytes.slice(reader.at()..);
+        let fits = (offset as usize).saturating_add(bytes.len()) <= len as usize;
+        if number == 0
+            || key.stamp == 0
+            || key.stamp >= STAMP_END
+            || !fits
+            || len as usize > consort_wire::pack::LARGEST
+        {
+            return Err(reader.bad("piece"));
+        }
+        Ok(Self { view, member, number, key, level, len, offset, last, bytes })
+    }
+}
+
+impl consort_wire::Packet for Packet {
+    fn encode(&self, head: &mut BytesMut) -> Bytes {
+        head.put_u8(self.ring.0);
+        match &self.content {
+            Content::Ring(packet) => {
+                head.put_u8(RING);
+                packet.encode(head)
+            }
+            Content::Relayed(relayed) => {
+                head.put_u8(RELAYED);
+                head.put_member(relayed.from);
+                head.put_u8(u8::from(relayed.to.is_some()));
+                head.put_u16(relayed.to.unwrap_or_default().0);
+                relayed.content.encode(head)
+            }
+        }
+    }
+
+    fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut reader = Reader::new(&bytes);
+        let ring = RingNumber(reader.u8("ring")?);
+        let content = match reader.u8("kind")? {
+            RING => Content::Ring(RingPacket::decode(bytes.slice(2..))?),
+            RELAYED => {
+                let from = reader.member("from")?;
+                let to = match (reader.u8("to")?, NodeId(reader.u16("to")?)) {
+                    (0, NodeId(0)) => None,
+                    (1, node) => Some(node),
+                    _ => return Err(reader.bad("to")),
+                };
+                let content = RelayedContent::decode(&bytes.slice(reader.at()..))?;
+                Content::Relayed(Relayed { from, to, content })
+            }
+            _ => return Err(reader.bad("kind")),
+        };
+        Ok(Self { ring, content })
+    }
+}
+
+fn flag(reader: &mut Reader<'_>, what: &'static str) -> Result<bool, Malformed> {
+    match reader.u8(what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(reader.bad(what)),
+    }
+}

@@ -1,0 +1,360 @@
+//! Whole engines on rings that are networks of their own: packets get lost, hosts crash and come back, and any set of nodes is cut
+//! off on any one ring.
+use crate::config::Config;
+use crate::engine::MultiRing;
+use crate::key::RingNumber;
+use crate::layout::RingNodes;
+use crate::packet::Packet;
+use bytes::Bytes;
+use consort_order::{Arrival, Destination, Engine, Fact, Lane, Output, Submission, each_counter, state_of};
+use consort_ring::evs::{EvsEvent, EvsMessage, EvsTrace, check, check_end};
+use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, View, ViewKind};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub const MS: u64 = 1_000_000;
+
+enum Event {
+    Arrive { from: MemberId, to: u16, lane: Lane, packet: Packet },
+    Timer { node: u16, life: u64 },
+    Persisted { node: u16, life: u64, ticket: Ticket },
+    Start { node: u16 },
+}
+
+pub struct Host {
+    pub engine: MultiRing,
+    pub life: u64,
+    pub up: bool,
+    pub view: Option<View>,
+    /// What each ticket wrote, in all lives.
+    disk: BTreeMap<u64, Bytes>,
+    woken: Option<Instant>,
+    sent: u64,
+    pub left: bool,
+}
+
+pub struct Cluster {
+    pub now: u64,
+    pub rng: Rng,
+    pub config: Config,
+    pub hosts: BTreeMap<u16, Host>,
+    heap: BTreeMap<(u64, u64), Event>,
+    tie: u64,
+    /// On which side of a cut a node is on a ring; 0 where nothing is said.
+    pub sides: BTreeMap<(RingNumber, u16), u8>,
+    pub loss: f64,
+    traces: Vec<EvsTrace>,
+    current: BTreeMap<u16, usize>,
+    /// Safe messages, and how many views each node had been in when it was given them.
+    pub deliveries: u64,
+    pub safe: u64,
+    pub took: BTreeMap<String, (u64, u64)>,
+}
+
+pub fn rings(rings: &[&[u16]]) -> Vec<RingNodes> {
+    let ring = |(number, nodes): (u8, &&[u16])| RingNodes {
+        id: RingNumber(number),
+        nodes: nodes.iter().copied().map(NodeId).collect(),
+    };
+    (1..).zip(rings).map(ring).collect()
+}
+
+pub fn config(layout: &[&[u16]]) -> Config {
+    let config = Config::new(NodeId(layout[0][0]), rings(layout));
+    #[cfg(feature = "mutants")]
+    let config = Config { mutant: super::mutants::broken(), ..config };
+    config
+}
+
+fn engine(config: &Config, node: u16, life: u64) -> MultiRing {
+    let mut config = config.clone();
+    config.ring.me = NodeId(node);
+    MultiRing::new(config, Incarnation(life)).unwrap()
+}
+
+impl Cluster {
+    pub fn new(seed: u64, config: Config) -> Self {
+        let host = |node: &NodeId| {
+            let engine = engine(&config, node.0, 1);
+            let (disk, view) = (BTreeMap::new(), None);
+            (node.0, Host { engine, life: 1, up: false, view, disk, woken: None, sent: 0, left: false })
+        };
+        let mut cluster = Self {
+            now: 0,
+            rng: Rng::new(seed),
+            hosts: config.ring.members.iter().map(host).collect(),
+            heap: BTreeMap::new(),
+            tie: 0,
+            sides: BTreeMap::new(),
+            loss: 0.0,
+            traces: Vec::new(),
+            current: BTreeMap::new(),
+            deliveries: 0,
+            safe: 0,
+            took: BTreeMap::new(),
+            config,
+        };
+        for node in cluster.nodes() {
+            let at = cluster.rng.below(20 * MS);
+            cluster.schedule(at, Event::Start { node });
+        }
+        cluster
+    }
+
+    pub fn nodes(&self) -> Vec<u16> {
+        self.hosts.keys().copied().collect()
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.tie += 1;
+        self.heap.insert((at.max(self.now), self.tie), event);
+    }
+
+    pub fn run(&mut self, ms: u64) {
+        let end = self.now + ms * MS;
+        while let Some(entry) = self.heap.first_entry() {
+            let (at, _) = *entry.key();
+            if at > end {
+                break;
+            }
+            self.now = at;
+            let event = entry.remove();
+            self.on_event(event);
+        }
+        self.now = end;
+    }
+
+    fn instant(&self) -> Instant {
+        Instant(self.now)
+    }
+
+    fn on_event(&mut self, event: Event) {
+        let now = self.instant();
+        match event {
+            Event::Arrive { from, to, lane, packet } => {
+                self.with(to, |engine| engine.handle_packet(now, Arrival { at: now, from, lane }, packet));
+            }
+            Event::Timer { node, life } => {
+                let host = self.hosts.get_mut(&node).unwrap();
+                if host.life == life && host.woken.is_some_and(|at| at <= now) {
+                    host.woken = None;
+                    self.with(node, |engine| engine.handle_timeout(now));
+                }
+            }
+            Event::Persisted { node, life, ticket } => {
+                if self.hosts[&node].life == life {
+                    self.with(node, |engine| engine.handle_persisted(now, ticket));
+                }
+            }
+            Event::Start { node } => self.start(node),
+        }
+    }
+
+    fn start(&mut self, node: u16) {
+        let host = self.hosts.get_mut(&node).unwrap();
+        if host.up || host.left {
+            return;
+        }
+        host.up = true;
+        let me = MemberId::new(node, host.life);
+        self.current.insert(node, self.traces.len());
+        self.traces.push(EvsTrace { me, over: false, events: Vec::new() });
+        let records: Vec<_> = host.disk.values().cloned().collect();
+        host.disk = (1..).zip(records.iter().cloned()).collect();
+        let now = Instant(self.now);
+        self.with(node, |engine| engine.start(now, &records));
+    }
+
+    /// Gives a node an input, and does what it asks for.
+    pub fn with(&mut self, node: u16, act: impl FnOnce(&mut MultiRing)) {
+        let host = self.hosts.get_mut(&node).unwrap();
+        if !host.up {
+            return;
+        }
+        act(&mut host.engine);
+        while let Some(output) = self.hosts.get_mut(&node).unwrap().engine.poll_output() {
+            self.on_output(node, output);
+        }
+        let host = self.hosts.get_mut(&node).unwrap();
+        let next = host.engine.poll_timeout().filter(|_| host.up);
+        if next != host.woken {
+            host.woken = next;
+            let life = host.life;
+            if let Some(at) = next {
+                self.schedule(at.0, Event::Timer { node, life });
+            }
+        }
+    }
+
+    fn on_output(&mut self, node: u16, output: Output<Packet>) {
+        match output {
+            Output::Send { to, lane, packet } => self.send(node, to, lane, &packet),
+            Output::Deliver(delivery) => {
+                self.deliveries += 1;
+                let safe = delivery.service == Service::Safe;
+                self.safe += u64::from(safe);
+                let text = String::from_utf8(delivery.payload.to_bytes()[..].to_vec()).unwrap();
+                let text = text.trim_end_matches('.').to_owned();
+                if delivery.id.is_some()
+                    && let Some((_, took)) = self.took.get_mut(&text)
+                {
+                    *took = self.now;
+                }
+                let (position, sender) = (delivery.position, delivery.sender);
+                self.event(node, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
+            }
+            Output::Install(view) => {
+                let host = self.hosts.get_mut(&node).unwrap();
+                host.view = Some(view.clone());
+                let (regular, id) = (view.kind == ViewKind::Regular, view.id);
+                self.event(node, EvsEvent::Installed(view));
+                if regular {
+                    let now = self.instant();
+                    self.hosts.get_mut(&node).unwrap().engine.resume(now, id);
+                }
+            }
+            Output::Primary(view) => self.event(node, EvsEvent::Primary(view)),
+            Output::Persist { ticket, record, .. } => {
+                let host = self.hosts.get_mut(&node).unwrap();
+                host.disk.insert(ticket.0, record);
+                let (life, at) = (host.life, self.now + MS);
+                self.schedule(at, Event::Persisted { node, life, ticket });
+            }
+            Output::Trim { up_to } => {
+                self.hosts.get_mut(&node).unwrap().disk.retain(|ticket, _| *ticket > up_to.0);
+            }
+            Output::Left => {
+                self.hosts.get_mut(&node).unwrap().left = true;
+                self.crash(node);
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, node: u16, event: EvsEvent) {
+        let at = self.current[&node];
+        self.traces[at].events.push(event);
+    }
+
+    /// Only nodes of the ring get it, of those that are on the same side there.
+    fn send(&mut self, node: u16, to: Destination, lane: Lane, packet: &Packet) {
+        let mut head = bytes::BytesMut::new();
+        let body = consort_wire::Packet::encode(packet, &mut head);
+        head.extend_from_slice(&body);
+        let packet = <Packet as consort_wire::Packet>::decode(head.freeze()).unwrap();
+        let ring = self.config.rings.iter().find(|ring| ring.id == packet.ring).unwrap().clone();
+        let from = MemberId::new(node, self.hosts[&node].life);
+        let side = |node: u16| self.sides.get(&(ring.id, node)).copied().unwrap_or_default();
+        let heard = ring.nodes.iter().filter(|other| other.0 != node && side(other.0) == side(node));
+        let heard: Vec<_> =
+            heard.filter(|other| matches!(to, Destination::All) || to == Destination::One(**other)).collect();
+        for other in heard {
+            if self.rng.chance(self.loss) {
+                continue;
+            }
+            let at = self.now + 20_000 + self.rng.below(60_000);
+            self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: packet.clone() });
+        }
+    }
+
+    pub fn submit(&mut self, node: u16, service: Service, len: usize) {
+        let now = self.instant();
+        let host = self.hosts.get_mut(&node).unwrap();
+        if !host.up {
+            return;
+        }
+        host.sent += 1;
+        let text = format!("{node}.{}:{}", host.life, host.sent);
+        let mut bytes = text.clone().into_bytes();
+        bytes.resize(bytes.len().max(len), b'.');
+        let submission =
+            Submission { class: Class::Client, service, stream: OrderStream(0), payload: Bytes::from(bytes).into() };
+        let mut taken = false;
+        self.with(node, |engine| taken = engine.submit(now, submission).is_ok());
+        if taken {
+            self.took.insert(text.clone(), (now.0, 0));
+            // What is delivered at once stands before it was accepted: that is put right here.
+            let at = self.current[&node];
+            self.traces[at].events.push(EvsEvent::Accepted(text));
+        }
+    }
+
+    pub fn crash(&mut self, node: u16) {
+        let host = self.hosts.get_mut(&node).unwrap();
+        if !host.up {
+            return;
+        }
+        (host.up, host.woken, host.view) = (false, None, None);
+        host.life += 1;
+        let life = host.life;
+        host.engine = engine(&self.config, node, life);
+        let at = self.current[&node];
+        self.traces[at].over = true;
+    }
+
+    pub fn restart(&mut self, node: u16) {
+        self.start(node);
+    }
+
+    /// Parts the nodes of a ring in two.
+    pub fn cut(&mut self, ring: u8, apart: &[u16]) {
+        self.sides.retain(|(other, _), _| *other != RingNumber(ring));
+        self.sides.extend(apart.iter().map(|node| ((RingNumber(ring), *node), 1)));
+    }
+
+    pub fn heal(&mut self) {
+        self.sides.clear();
+        self.loss = 0.0;
+        for node in self.nodes() {
+            self.restart(node);
+        }
+    }
+
+    pub fn check(&self) -> Result<(), String> {
+        check(&self.traces)
+    }
+
+    pub fn check_end(&self) -> Result<(), String> {
+        check_end(&self.traces).map_err(|said| format!("{said}\n{}", self.states()))
+    }
+
+    pub fn states(&self) -> String {
+        let state = |(node, host): (&u16, &Host)| {
+            let mut lines = format!("n{node} {} {}", host.up, state_of(&host.engine, self.instant()));
+            host.engine.observe(self.instant(), &mut |fact| {
+                if let Fact::Part { part, value, .. } = fact {
+                    lines += &format!("\n  ring {part}: {value}");
+                }
+            });
+            lines
+        };
+        self.hosts.iter().map(state).collect::<Vec<_>>().join("\n")
+    }
+
+    pub fn counter(&self, node: u16, name: &str) -> u64 {
+        let mut found = 0;
+        each_counter(&self.hosts[&node].engine, self.instant(), &mut |other, value| {
+            found = if other == name { value } else { found };
+        });
+        found
+    }
+
+    pub fn total(&self, name: &str) -> u64 {
+        self.nodes().into_iter().map(|node| self.counter(node, name)).sum()
+    }
+
+    /// The members of each node's view.
+    pub fn together(&self) -> BTreeSet<Vec<u16>> {
+        let up = self.hosts.values().filter(|host| host.up);
+        up.map(|host| host.view.iter().flat_map(|view| &view.members).map(|member| member.node.0).collect()).collect()
+    }
+
+    /// What each node was given in its last life, in order.
+    pub fn texts(&self, node: u16) -> Vec<String> {
+        let events = self.traces[self.current[&node]].events.iter();
+        let texts = events.filter_map(|event| match event {
+            EvsEvent::Delivered(message) => Some(message.text.clone()),
+            _ => None,
+        });
+        texts.collect()
+    }
+}

@@ -1,0 +1,7 @@
+//! Whole engines on rings of their own, judged by the promises of Extended Virtual Synchrony.
+mod cluster;
+#[cfg(feature = "mutants")]
+mod mutants;
+mod parts;
+mod scenes;
+mod seeds;

@@ -1,0 +1,192 @@
+//! Cases told step by step.
+use super::cluster::{Cluster, MS, config};
+use consort_types::Service;
+
+const LINE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 7]];
+
+fn formed(layout: &[&[u16]]) -> Cluster {
+    let mut cluster = Cluster::new(1, config(layout));
+    cluster.run(4_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    cluster
+}
+
+fn at_rest(cluster: &mut Cluster) {
+    cluster.run(2_000);
+    cluster.check_end().unwrap();
+    for gauge in ["held_bytes", "queued_bytes", "waiting_messages", "store_packets", "assertion_failures"] {
+        assert_eq!(cluster.total(gauge), 0, "{gauge}\n{}", cluster.states());
+    }
+}
+
+/// How long messages took to their senders at most, in milliseconds.
+fn longest(cluster: &Cluster) -> u64 {
+    cluster.took.values().map(|(sent, came)| came.saturating_sub(*sent) / MS).max().unwrap()
+}
+
+#[test]
+fn three_rings_have_one_order_whoever_sends() {
+    //= TM10 test
+    //= TM11 test
+    //= TM12 test
+    //= TM13 test
+    //= TM22 test
+    let mut cluster = formed(LINE);
+    for round in 0..40 {
+        for node in cluster.nodes() {
+            let service = if round % 3 == 0 { Service::Safe } else { Service::Agreed };
+            cluster.submit(node, service, 20 + 100 * (round % 4));
+        }
+        cluster.run(1);
+    }
+    at_rest(&mut cluster);
+    assert_eq!(cluster.deliveries, 7 * 7 * 40);
+    let order = cluster.texts(1);
+    assert!(cluster.nodes().into_iter().all(|node| cluster.texts(node) == order));
+}
+
+#[test]
+fn idle_rings_hold_up_nobody_and_a_network_at_rest_tells_nothing() {
+    //= TM13 test
+    let mut cluster = formed(LINE);
+    for _ in 0..50 {
+        cluster.submit(1, Service::Agreed, 100);
+        cluster.run(20);
+    }
+    assert_eq!(cluster.texts(7).len(), 50);
+    assert!(longest(&cluster) < 20, "{} ms", longest(&cluster));
+    cluster.run(1_000);
+    let told = cluster.total("horizons_sent");
+    let visits = cluster.total("visits");
+    cluster.run(10_000);
+    assert_eq!(cluster.total("horizons_sent"), told);
+    assert!(cluster.total("visits") - visits < 10 * 9 * 50, "tokens rest");
+}
+
+#[test]
+fn a_safe_message_waits_until_all_rings_hold_it_and_holds_back_what_follows() {
+    //= TM14 test
+    //= TM15 test
+    let mut cluster = formed(LINE);
+    // What comes from the gateway to the last ring does not arrive.
+    cluster.cut(3, &[5]);
+    cluster.submit(1, Service::Safe, 10);
+    cluster.submit(1, Service::Agreed, 10);
+    cluster.run(100);
+    assert!(cluster.texts(1).is_empty() && cluster.texts(4).is_empty(), "not all hold it");
+    cluster.cut(3, &[]);
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(7), ["1.1:1", "1.1:2"]);
+}
+
+#[test]
+fn both_sides_go_on_without_their_gateway_and_come_together_with_it() {
+    //= TM31 test
+    //= TM33 test
+    //= TM40 test
+    let mut cluster = formed(LINE);
+    for node in [1, 4, 7] {
+        cluster.submit(node, Service::Safe, 2_000);
+    }
+    cluster.crash(3);
+    cluster.run(2_500);
+    assert_eq!(cluster.together(), [vec![1, 2], vec![4, 5, 6, 7]].into(), "{}", cluster.states());
+    for node in [1, 4, 7] {
+        cluster.submit(node, Service::Safe, 10);
+    }
+    cluster.run(1_000);
+    cluster.check().unwrap();
+    cluster.restart(3);
+    cluster.run(5_000);
+    assert_eq!(cluster.together(), [vec![1, 2, 3, 4, 5, 6, 7]].into(), "{}", cluster.states());
+    at_rest(&mut cluster);
+}
+
+#[test]
+fn a_gateway_that_is_cut_off_on_one_side_stays_on_the_other() {
+    //= TM05 test
+    //= TM33 test
+    let mut cluster = formed(LINE);
+    cluster.cut(1, &[3]);
+    cluster.run(2_500);
+    assert_eq!(cluster.together(), [vec![1, 2], vec![3, 4, 5, 6, 7]].into(), "{}", cluster.states());
+    cluster.cut(1, &[]);
+    cluster.run(5_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    at_rest(&mut cluster);
+}
+
+#[test]
+fn a_loss_anywhere_costs_no_message_and_views_are_closed_alike() {
+    //= TM24 test
+    //= TM32 test
+    //= TM34 test
+    //= TM41 test
+    //= TM42 test
+    let mut cluster = formed(LINE);
+    cluster.loss = 0.02;
+    for round in 0..60 {
+        for node in cluster.nodes() {
+            let service = if round % 2 == 0 { Service::Safe } else { Service::Agreed };
+            cluster.submit(node, service, 3_000);
+        }
+        if round == 30 {
+            cluster.crash(7);
+        }
+        cluster.run(20);
+    }
+    cluster.heal();
+    cluster.run(8_000);
+    at_rest(&mut cluster);
+    assert!(cluster.total("sent_again") > 0, "some had no place in the view that ended");
+}
+
+#[test]
+fn a_view_begins_in_a_ring_once_all_have_said_so() {
+    //= TM30 test
+    let mut cluster = Cluster::new(3, config(&[&[1, 2, 3], &[3, 4]]));
+    cluster.loss = 0.2;
+    for _ in 0..200 {
+        cluster.submit(1, Service::Safe, 10);
+        cluster.submit(4, Service::Agreed, 10);
+        cluster.run(20);
+        cluster.check().unwrap();
+    }
+    cluster.heal();
+    cluster.run(8_000);
+    at_rest(&mut cluster);
+}
+
+#[test]
+fn what_is_under_way_is_bounded_and_nothing_is_lost_by_that() {
+    //= TM23 test
+    let mut config = config(LINE);
+    config.credit = 5_000;
+    let mut cluster = Cluster::new(1, config);
+    cluster.run(4_000);
+    for _ in 0..100 {
+        cluster.submit(1, Service::Agreed, 1_000);
+    }
+    for _ in 0..100 {
+        cluster.run(5);
+        assert!(cluster.counter(1, "own_held_bytes") < 7_000);
+    }
+    cluster.run(3_000);
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(7).len(), 100);
+}
+
+#[test]
+fn who_leaves_has_said_everything() {
+    let mut cluster = formed(LINE);
+    for _ in 0..20 {
+        cluster.submit(3, Service::Safe, 500);
+    }
+    let now = consort_types::Instant(cluster.now);
+    cluster.with(3, |engine| consort_order::Engine::leave(engine, now));
+    cluster.run(3_000);
+    assert!(cluster.hosts[&3].left);
+    assert_eq!((cluster.texts(1).len(), cluster.texts(7).len()), (20, 20));
+    assert_eq!(cluster.together(), [vec![1, 2], vec![4, 5, 6, 7]].into(), "{}", cluster.states());
+    cluster.check().unwrap();
+}

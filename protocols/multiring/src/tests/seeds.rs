@@ -1,0 +1,129 @@
+//! Random schedules over random trees of rings.
+use super::cluster::{Cluster, config};
+use consort_member::Policy;
+use consort_types::{Duration, Rng, Service};
+
+/// What a run did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Played {
+    pub deliveries: u64,
+    pub safe: u64,
+    pub sent_again: u64,
+    pub pieces: u64,
+    pub void: u64,
+}
+
+/// A tree: each ring after the first shares one node with an earlier one.
+fn draw_tree(rng: &mut Rng) -> Vec<Vec<u16>> {
+    let (mut rings, mut next): (Vec<Vec<u16>>, u16) = (Vec::new(), 1);
+    for _ in 0..[1, 2, 2, 3, 3, 4][rng.below(6) as usize] {
+        let mut ring = Vec::new();
+        if !rings.is_empty() {
+            let earlier = &rings[rng.below(rings.len() as u64) as usize];
+            ring.push(earlier[rng.below(earlier.len() as u64) as usize]);
+        }
+        for _ in 0..rng.between(1, 3) {
+            ring.push(next);
+            next += 1;
+        }
+        rings.push(ring);
+    }
+    // Whichever way round rings are numbered, and whether a gateway has the lowest number.
+    if rng.chance(0.5) {
+        rings.reverse();
+    }
+    if rng.chance(0.5) {
+        rings.iter_mut().flatten().for_each(|node| *node = next - *node);
+    }
+    rings
+}
+
+fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
+    let nodes = cluster.nodes();
+    let node = nodes[rng.below(nodes.len() as u64) as usize];
+    match rng.below(12) {
+        0 | 1 => cluster.crash(node),
+        2..=4 => nodes.iter().for_each(|node| cluster.restart(*node)),
+        5 | 6 => {
+            let ring = cluster.config.rings[rng.below(cluster.config.rings.len() as u64) as usize].clone();
+            let apart: Vec<_> = ring.nodes.iter().filter(|_| rng.chance(0.5)).map(|node| node.0).collect();
+            cluster.cut(ring.id.0, &apart);
+        }
+        7 | 8 => cluster.sides.clear(),
+        9 => cluster.loss = [0.0, 0.01, 0.1][rng.below(3) as usize],
+        _ => {}
+    }
+}
+
+/// Plays a schedule, and judges it.
+pub fn play(seed: u64) -> Result<Played, String> {
+    let mut rng = Rng::new(seed).fork(0x7e57);
+    let tree = draw_tree(&mut rng);
+    let mut config = config(&tree.iter().map(|ring| &ring[..]).collect::<Vec<_>>());
+    config.credit = [4 << 20, 4_000][rng.below(2) as usize];
+    config.tell = Duration::from_millis(rng.between(1, 20));
+    config.ring.primary = [Policy::None, Policy::Majority][rng.below(2) as usize].clone();
+    config.timers_percent = [100, 100, 60, 150][rng.below(4) as usize];
+    let mut cluster = Cluster::new(seed, config);
+    cluster.run([0, 1_500, 2_500][rng.below(3) as usize]);
+    let calm = rng.chance(0.15);
+    for _ in 0..rng.between(20, 120) {
+        if !calm && rng.chance(0.25) {
+            disturb(&mut cluster, &mut rng);
+        }
+        for _ in 0..rng.below(6) {
+            let nodes = cluster.nodes();
+            let node = nodes[rng.below(nodes.len() as u64) as usize];
+            let service = if rng.chance(0.4) { Service::Safe } else { Service::Agreed };
+            let len = [10, 10, 700, 4_000, 30_000][rng.below(5) as usize];
+            cluster.submit(node, service, len);
+        }
+        let pause = [0, 1, 5, 40, 200][rng.below(5) as usize];
+        cluster.run(pause);
+    }
+    cluster.check()?;
+    cluster.heal();
+    for _ in 0..60 {
+        cluster.run(1_000);
+        let at_rest = cluster.total("held_bytes") == 0 && cluster.total("queued_bytes") == 0;
+        if at_rest && cluster.together().len() == 1 && cluster.check_end().is_ok() {
+            break;
+        }
+    }
+    cluster.check_end()?;
+    let rest = cluster.total("held_bytes") + cluster.total("queued_bytes") + cluster.total("waiting_messages");
+    if rest > 0 {
+        return Err(format!("R: {rest} bytes are held at rest\n{}", cluster.states()));
+    }
+    if cluster.total("assertion_failures") > 0 {
+        return Err("A: an assertion failed".into());
+    }
+    Ok(Played {
+        deliveries: cluster.deliveries,
+        safe: cluster.safe,
+        sent_again: cluster.total("sent_again"),
+        pieces: cluster.total("pieces_sent"),
+        void: cluster.total("void_messages"),
+    })
+}
+
+#[test]
+fn any_tree_of_rings_keeps_its_promises_whatever_is_lost_cut_or_crashes() {
+    let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
+    let (first, seeds): (u64, u64) = (read("FIRST_SEED", 1), read("SEEDS", 40));
+    let (mut sum, mut failed) = (Played::default(), Vec::new());
+    for seed in first..first + seeds {
+        match std::panic::catch_unwind(|| play(seed)).unwrap_or_else(|_| Err("A: it panicked".into())) {
+            Ok(played) => {
+                sum.deliveries += played.deliveries;
+                sum.safe += played.safe;
+                sum.sent_again += played.sent_again;
+                sum.pieces += played.pieces;
+                sum.void += played.void;
+            }
+            Err(said) => failed.push(format!("seed {seed}: {said}")),
+        }
+    }
+    println!("{seeds} seeds: {sum:?}");
+    assert!(failed.is_empty(), "{} of {seeds} failed\n{}", failed.len(), failed[..failed.len().min(6)].join("\n\n"));
+}
