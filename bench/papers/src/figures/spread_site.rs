@@ -26,7 +26,8 @@ const HOST: HostModel = HostModel {
     core: Some(CoreModel { datagram: Duration::from_micros(1), picos_per_byte: 0, ring: 512 }),
 };
 
-/// Their clients: four cores are enough for each to have its own.
+/// Their clients: four cores are enough for each to have its own. The cost of a byte, and when and how much a daemon reads and
+/// writes, are set by figure 6.18's throughput of eight daemons.
 const CLIENTS: ClientModel = ClientModel {
     daemon: Duration::from_micros(2),
     client: Duration::from_micros(2),
@@ -108,13 +109,17 @@ pub fn setting(network: &Network) -> String {
     format!(
         "Daemons on a switch of {name}, {delay:?} on each side of it, ports of {} KiB, sockets of {} KiB. A network core takes \
          a packet in {core:?}, a daemon that sleeps wakes in {:?}; it receives in {:?} and sends in {:?}, and 0.3 ns a byte. \
-         A message from or to a client takes {:?} on either side, and 0.3 ns a byte; clients have cores of their own.",
+         A message from or to a client takes {:?} on either side, and {} ps a byte; clients have cores of their own. A daemon \
+         looks at them when no packet waits and after {} packets, and then reads and writes up to {} KiB.",
         port >> 10,
         HOST.socket >> 10,
         HOST.wake,
         HOST.receive,
         HOST.send,
         CLIENTS.daemon,
+        CLIENTS.picos_per_byte,
+        CLIENTS.packets,
+        CLIENTS.piece >> 10,
     )
 }
 
