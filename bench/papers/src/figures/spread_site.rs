@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn an_interface_that_holds_little_loses_packets() {
         let case = Case { daemons: 3, ..Case::full(&TEN_GIGABIT, 20, Some(20)) };
-        let slow = CoreModel { datagram: Duration::from_micros(5), picos_per_byte: 0, ring: 4 };
+        let slow = CoreModel { datagram: Duration::from_micros(20), picos_per_byte: 0, ring: 4 };
         let whole = carried(&case, |_| ());
         assert!(whole > 1.5 * carried(&case, |site| site.host.core = Some(slow.clone())), "{whole}");
     }
