@@ -18,13 +18,19 @@ pub(super) struct Closing {
     known: BTreeMap<MemberId, Vec<(RingNumber, Horizon)>>,
     /// The beginnings of the messages that come, by their senders.
     partial: BTreeMap<usize, Payload>,
+    /// Parts that came before what stands before them, by member, number and offset.
+    early: BTreeMap<(usize, u64, u32), Piece>,
     /// When to ask again.
     ask_at: Instant,
     complete: bool,
 }
 
-/// So many pieces answer one request.
-const BURST: usize = 16;
+/// So many pieces answer one request at most.
+const BURST: usize = 128;
+/// So many pieces may wait for what stands before them.
+const EARLY: usize = 4096;
+/// So many bytes answer one request, one piece always.
+const BURST_BYTES: usize = 96 << 10;
 
 impl MultiRing {
     /// The agreed set is known: what is lacking is asked for.
@@ -32,8 +38,8 @@ impl MultiRing {
         //= TM41
         let Some(room) = &self.room else { return };
         let known = [(self.vs.me(), room.horizons.all())].into();
-        let (partial, ask_at) = (BTreeMap::new(), now);
-        self.stage = Stage::Closing(Box::new(Closing { cut, known, partial, ask_at, complete: false }));
+        let (partial, early, ask_at) = (BTreeMap::new(), BTreeMap::new(), now);
+        self.stage = Stage::Closing(Box::new(Closing { cut, known, partial, early, ask_at, complete: false }));
         self.on_closing_timeout(now);
     }
 
@@ -99,9 +105,13 @@ impl MultiRing {
             return;
         }
         let room_left = self.config.ring.datagram.packet_room() - PIECE_AROUND;
-        let (mut pieces, mut offset) = (Vec::new(), offset as usize);
-        while let Some(piece) = self.piece(member, number, offset, room_left).filter(|_| pieces.len() < BURST) {
+        let (mut pieces, mut bytes, mut offset) = (Vec::new(), 0, offset as usize);
+        while pieces.len() < BURST
+            && bytes < BURST_BYTES
+            && let Some(piece) = self.piece(member, number, offset, room_left)
+        {
             offset += piece.bytes.len();
+            bytes += piece.bytes.len();
             if offset >= piece.len as usize {
                 (number, offset) = (number + 1, 0);
             }
@@ -134,28 +144,36 @@ impl MultiRing {
         })
     }
 
-    /// A part came of a message that was asked for.
-    pub(super) fn on_piece(&mut self, _now: Instant, piece: Piece) {
+    /// A part came of a message that was asked for; a network may bring them out of order.
+    pub(super) fn on_piece(&mut self, piece: Piece) {
         //= TM41
-        let (Some(room), Stage::Closing(closing)) = (&mut self.room, &mut self.stage) else { return };
+        let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return };
         let member = usize::from(piece.member);
-        let next = room.store.held().get(member).map(|held| held + 1);
+        let lacks = room.store.held().get(member).is_some_and(|held| piece.number > *held);
         let agreed = closing.cut.held.get(member).is_some_and(|agreed| piece.number <= *agreed);
-        let partial = closing.partial.entry(member).or_default();
-        if next != Some(piece.number) || !agreed || partial.len() != piece.offset as usize {
-            return;
+        if lacks && agreed && closing.early.len() < EARLY {
+            closing.early.insert((member, piece.number, piece.offset), piece);
         }
-        partial.push(piece.bytes);
-        if partial.len() == piece.len as usize {
-            let payload = std::mem::take(partial);
-            closing.partial.remove(&member);
-            if let Some(message) = Message::of_level(piece.level, payload) {
-                room.store.take(member, piece.number, piece.key, message);
-            }
+        while self.take_piece(member) {}
+    }
+
+    /// Takes the next part of a member's messages, if it is there.
+    fn take_piece(&mut self, member: usize) -> bool {
+        let (Some(room), Stage::Closing(closing)) = (&mut self.room, &mut self.stage) else { return false };
+        let Some(number) = room.store.held().get(member).map(|held| held + 1) else { return false };
+        let offset = closing.partial.get(&member).map_or(0, |payload| payload.len() as u32);
+        let Some(piece) = closing.early.remove(&(member, number, offset)) else { return false };
+        let mut payload = closing.partial.remove(&member).unwrap_or_default();
+        payload.push(piece.bytes);
+        if payload.len() < piece.len as usize {
+            closing.partial.insert(member, payload);
+        } else if let Some(message) = Message::of_level(piece.level, payload) {
+            room.store.take(member, number, piece.key, message);
         }
         if piece.last {
             self.want(member);
         }
+        true
     }
 
     /// Says so once all that is agreed is held, and known what the others know. Whether it did.

@@ -3,7 +3,7 @@ use super::MultiRing;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet, Relayed, RelayedContent};
 use consort_order::{Arrival, Destination, Lane, Output};
-use consort_types::{Instant, NodeId};
+use consort_types::{Instant, MemberId, NodeId};
 
 impl MultiRing {
     /// Says something to a node, or to all, whatever rings lie between.
@@ -52,21 +52,21 @@ impl MultiRing {
                 self.vs.hear(now, &arrival, view);
                 self.obey(now);
                 if view == self.vs.view().id && self.vs.is_member(arrival.from) {
-                    self.on_member_said(now, &arrival, content);
+                    self.on_member_said(arrival.from, content);
                 }
             }
             (None, _) => {}
         }
     }
 
-    fn on_member_said(&mut self, now: Instant, arrival: &Arrival, content: RelayedContent) {
+    fn on_member_said(&mut self, from: MemberId, content: RelayedContent) {
         match content {
-            RelayedContent::Holds { held, .. } => self.on_holds(arrival.from, &held),
-            RelayedContent::Known { asks, horizons, .. } => self.on_known(arrival.from, asks, horizons),
+            RelayedContent::Holds { held, .. } => self.on_holds(from, &held),
+            RelayedContent::Known { asks, horizons, .. } => self.on_known(from, asks, horizons),
             RelayedContent::Wants { member, number, offset, .. } => {
-                self.on_wants(arrival.from, usize::from(member), number, offset);
+                self.on_wants(from, usize::from(member), number, offset);
             }
-            RelayedContent::Piece(piece) => self.on_piece(now, piece),
+            RelayedContent::Piece(piece) => self.on_piece(piece),
             RelayedContent::Member(_) => {}
         }
     }
