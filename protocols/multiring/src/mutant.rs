@@ -1,4 +1,4 @@
-//! Rules to break on purpose, one at a time. Each must be noticed by the model.
+//! Rules to break on purpose, one at a time: `CONSORT_MULTIRING_MUTANT` names one for the tests of this crate.
 
 consort_types::mutants!(
     HorizonsIgnored "hands out what comes without waiting for other rings",
