@@ -64,11 +64,7 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     ),
     (Mutant::AdoptsUnlearnt, "one value", Scene(v::it_votes_once_it_has_learnt_what_any_of_them_knows_to_be_decided)),
     (Mutant::EmptyDiskTrusted, "quorum", Scene(v::an_acceptor_that_forgot_neither_promises_nor_votes)),
-    (
-        Mutant::AnyLifeBegan,
-        "quorum",
-        Scene(s::an_acceptor_that_forgot_is_not_taken_for_the_one_that_began_the_log),
-    ),
+    (Mutant::AnyLifeBegan, "quorum", Scene(s::an_acceptor_that_forgot_is_not_taken_for_the_one_that_began_the_log)),
     (Mutant::BlankVotes, "quorum", Scene(v::an_acceptor_that_forgot_neither_promises_nor_votes)),
     (Mutant::LogNameFirst, "promises", Scene(v::half_of_what_it_adopted_counts_as_nothing)),
     (Mutant::LearntUnwritten, "replay", Seeds),

@@ -186,12 +186,15 @@ impl Known {
         let place = |at: Place| (number, at);
         let range = place(*from.min(end))..place(*end);
         let mut known = history.given.range(range).filter(|(_, given)| given.groups & groups != 0);
-        if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at).is_none_or(|read| read.sum != given.sum)) {
+        if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at).is_none_or(|read| read.sum != given.sum))
+        {
             return Err(format!("went on at {life}, and was never told what that has at {}", history.shown(*at)));
         }
         let mut read = had.read.range(..*end).map(|(at, read)| (place(*at), read.groups));
         match read.find(|(at, groups)| history.lacks(*at, *groups)) {
-            Some((at, _)) => Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at))),
+            Some((at, _)) => {
+                Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at)))
+            }
             None => Ok(()),
         }
     }
