@@ -12,7 +12,7 @@
 //! | [`acceptor`] | promises and votes |
 //! | [`coordinator`] | terms of leading, open instances, leases |
 //! | [`learner`] | the log, and what follows from it: messages, views, and what does not count |
-//! | [`declared`] | what programs keep by themselves |
+//! | [`checkpoints`] | what programs keep by themselves |
 //! | [`proposer`] | messages packed into values, kept until they have their place |
 //! | [`engine`] | all of it together, as an engine |
 

@@ -1,6 +1,5 @@
 //! The figures of the thesis's sixth chapter over the windows.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::lab::Lab;
 use super::parallel;
 use super::ring_grid::{Network, PERSONAL, millis_of};
 use super::scale::Scale;
@@ -131,8 +130,7 @@ fn enough(of: &dyn Fn(u32) -> f64) -> f64 {
     PERSONAL.iter().find(|personal| of(**personal) >= 0.97 * most).map_or(f64::NAN, |personal| f64::from(*personal))
 }
 
-pub fn figure_6_1(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_gigabit()?;
+pub fn figure_6_1(windows: &Windows) -> Result<Outcome, String> {
     let most = largest(PERSONAL.map(|personal| windows.best(personal)));
     let claims = vec![
         Claim::at_least("largest throughput", "over 900 Mbit/s", most, 900.0, "Mbit/s"),
@@ -148,8 +146,7 @@ pub fn figure_6_1(lab: &Lab) -> Result<Outcome, String> {
     Ok(windows.over_accelerated(claims))
 }
 
-pub fn figure_6_2(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_gigabit()?;
+pub fn figure_6_2(windows: &Windows) -> Result<Outcome, String> {
     let ratio = least(PERSONAL.map(|personal| windows.best(personal) / windows.original(personal)));
     let most = largest(PERSONAL.map(|personal| windows.best(personal)));
     let sooner = enough(&|personal| windows.best(personal)) / enough(&|personal| windows.original(personal));
@@ -173,8 +170,7 @@ pub fn figure_6_2(lab: &Lab) -> Result<Outcome, String> {
     Ok(windows.over_personal(claims))
 }
 
-pub fn figure_6_10(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_ten()?;
+pub fn figure_6_10(windows: &Windows) -> Result<Outcome, String> {
     let large = largest([40, 50, 70, 100].map(|personal| windows.none(personal)));
     let swings = [50, 70, 100].map(|personal| {
         let cells = windows.accelerated(personal).into_iter().map(|(_, mbits)| mbits);
@@ -200,8 +196,7 @@ pub fn figure_6_10(lab: &Lab) -> Result<Outcome, String> {
     Ok(windows.over_accelerated(claims))
 }
 
-pub fn figure_6_11(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_strict()?;
+pub fn figure_6_11(windows: &Windows) -> Result<Outcome, String> {
     let none: Vec<_> = PERSONAL.iter().map(|personal| windows.none(*personal)).collect();
     let loses = largest([50, 70, 100].map(|personal| windows.all(personal) / windows.none(personal)));
     let claims = vec![
@@ -218,8 +213,7 @@ pub fn figure_6_11(lab: &Lab) -> Result<Outcome, String> {
     Ok(windows.over_accelerated(claims))
 }
 
-pub fn figure_6_12(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_ten()?;
+pub fn figure_6_12(windows: &Windows) -> Result<Outcome, String> {
     let most = |of: &dyn Fn(u32) -> f64| largest(PERSONAL.map(of));
     let (accelerated, original) =
         (most(&|personal| windows.best(personal)), most(&|personal| windows.original(personal)));
@@ -251,8 +245,7 @@ pub fn figure_6_12(lab: &Lab) -> Result<Outcome, String> {
     Ok(windows.over_personal(claims))
 }
 
-pub fn figure_6_13(lab: &Lab) -> Result<Outcome, String> {
-    let windows = lab.spread_strict()?;
+pub fn figure_6_13(windows: &Windows) -> Result<Outcome, String> {
     let ratio = least(PERSONAL.map(|personal| windows.best(personal) / windows.original(personal)));
     let same = largest([50, 70, 100].map(|personal| (windows.none(personal) / windows.original(personal) - 1.0).abs()));
     let claims = vec![

@@ -1,6 +1,5 @@
 //! The figures of the thesis's sixth chapter over the load.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::lab::Lab;
 use super::parallel;
 use super::ring_grid::{GIGABIT, Network, TEN_GIGABIT};
 use super::scale::Scale;
@@ -110,8 +109,8 @@ pub fn ten_gigabit(scale: Scale) -> Result<Loads, String> {
     Loads::run(scale, &TEN_GIGABIT, &TEN_GIGABIT_LOADS)
 }
 
-pub fn figure_6_3(lab: &Lab) -> Result<Outcome, String> {
-    let (loads, level) = (lab.spread_loads()?, Level::Agreed);
+pub fn figure_6_3(loads: &Loads) -> Result<Outcome, String> {
+    let level = Level::Agreed;
     let spikes = |ring: usize, from: u32, to: u32| loads.at(level, to)[ring] / loads.at(level, from)[ring];
     let claims = vec![
         loads.gains(level, 600, "-77 %", 0.5),
@@ -122,8 +121,8 @@ pub fn figure_6_3(lab: &Lab) -> Result<Outcome, String> {
     Ok(loads.outcome(level, claims))
 }
 
-pub fn figure_6_4(lab: &Lab) -> Result<Outcome, String> {
-    let (loads, level) = (lab.spread_loads()?, Level::Safe);
+pub fn figure_6_4(loads: &Loads) -> Result<Outcome, String> {
+    let level = Level::Safe;
     let higher = largest(GIGABIT_LOADS.iter().filter(|rate| **rate <= 600).map(|rate| loads.ratio(level, *rate)));
     let claims = vec![
         loads.gains(level, 600, "-63 %", 0.65),
@@ -132,8 +131,8 @@ pub fn figure_6_4(lab: &Lab) -> Result<Outcome, String> {
     Ok(loads.outcome(level, claims))
 }
 
-pub fn figure_6_14(lab: &Lab) -> Result<Outcome, String> {
-    let (loads, level) = (lab.spread_ten_loads()?, Level::Agreed);
+pub fn figure_6_14(loads: &Loads) -> Result<Outcome, String> {
+    let level = Level::Agreed;
     let higher = largest(TEN_GIGABIT_LOADS.iter().filter(|rate| **rate <= 1_200).map(|rate| loads.ratio(level, *rate)));
     let claims = vec![
         loads.gains(level, 1_200, "-49 %", 0.65),
@@ -142,8 +141,8 @@ pub fn figure_6_14(lab: &Lab) -> Result<Outcome, String> {
     Ok(loads.outcome(level, claims))
 }
 
-pub fn figure_6_15(lab: &Lab) -> Result<Outcome, String> {
-    let (loads, level) = (lab.spread_ten_loads()?, Level::Safe);
+pub fn figure_6_15(loads: &Loads) -> Result<Outcome, String> {
+    let level = Level::Safe;
     let from = TEN_GIGABIT_LOADS.iter().filter(|rate| (400..=1_200).contains(*rate));
     let higher = largest(from.map(|rate| loads.ratio(level, *rate)));
     let claims = vec![

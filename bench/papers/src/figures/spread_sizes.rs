@@ -1,6 +1,5 @@
 //! The figures of the thesis's sixth chapter over message sizes and numbers of daemons, and on virtual machines.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::lab::Lab;
 use super::parallel;
 use super::ring_grid::{GIGABIT, Network, TEN_GIGABIT};
 use super::scale::Scale;
@@ -157,8 +156,8 @@ pub fn ten_gigabit(scale: Scale) -> Result<Sizes, String> {
     Sizes::run(scale, &TEN_GIGABIT)
 }
 
-pub fn figure_6_5(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_sizes()?, Places::Alternate);
+pub fn figure_6_5(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Alternate;
     let (gain, _) = sizes.over_members(|daemons| sizes.gain(places, daemons, MOST));
     let (least, most) = sizes.over_members(|daemons| sizes.pair(places, daemons, MOST).0);
     let claims = vec![
@@ -175,13 +174,13 @@ pub fn figure_6_5(lab: &Lab) -> Result<Outcome, String> {
     Ok(sizes.large(places, claims))
 }
 
-pub fn figure_6_6(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_sizes()?, Places::Alternate);
+pub fn figure_6_6(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Alternate;
     Ok(sizes.small(places, sizes.drops(places)))
 }
 
-pub fn figure_6_7(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_sizes()?, Places::Everywhere);
+pub fn figure_6_7(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Everywhere;
     let at = |daemons| sizes.pair(places, daemons, MOST);
     let more = [6, 8].map(|daemons| at(daemons).0 / sizes.pair(Places::Alternate, daemons, MOST).0);
     let claims = vec![
@@ -199,13 +198,13 @@ pub fn figure_6_7(lab: &Lab) -> Result<Outcome, String> {
     Ok(sizes.large(places, claims))
 }
 
-pub fn figure_6_8(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_sizes()?, Places::Everywhere);
+pub fn figure_6_8(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Everywhere;
     Ok(sizes.small(places, sizes.drops(places)))
 }
 
-pub fn figure_6_16(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_ten_sizes()?, Places::Alternate);
+pub fn figure_6_16(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Alternate;
     let (gain, _) = sizes.over_members(|daemons| sizes.gain(places, daemons, MOST));
     let claims = vec![
         Claim::near(
@@ -234,13 +233,13 @@ pub fn figure_6_16(lab: &Lab) -> Result<Outcome, String> {
     Ok(sizes.large(places, claims))
 }
 
-pub fn figure_6_17(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_ten_sizes()?, Places::Alternate);
+pub fn figure_6_17(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Alternate;
     Ok(sizes.small(places, vec![sizes.levels(places)]))
 }
 
-pub fn figure_6_18(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_ten_sizes()?, Places::Everywhere);
+pub fn figure_6_18(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Everywhere;
     let (gain, _) = sizes.over_members(|daemons| sizes.gain(places, daemons, MOST));
     let claims = vec![
         Claim::near(
@@ -269,18 +268,17 @@ pub fn figure_6_18(lab: &Lab) -> Result<Outcome, String> {
     Ok(sizes.large(places, claims))
 }
 
-pub fn figure_6_19(lab: &Lab) -> Result<Outcome, String> {
-    let (sizes, places) = (lab.spread_ten_sizes()?, Places::Everywhere);
+pub fn figure_6_19(sizes: &Sizes) -> Result<Outcome, String> {
+    let places = Places::Everywhere;
     Ok(sizes.small(places, vec![sizes.levels(places)]))
 }
 
 /// On virtual machines and beside them, each with every size.
-pub fn figure_6_9(lab: &Lab) -> Result<Outcome, String> {
+pub fn figure_6_9(scale: Scale) -> Result<Outcome, String> {
     const MACHINES: [(Machine, &str); 3] =
         [(Machine::Native, "native"), (Machine::Dom0, "Dom0"), (Machine::Guest, "virtual machine")];
     let sizes: Vec<_> = [100, 700, 1_350].into_iter().chain(LARGE).collect();
     let settings: Vec<_> = MACHINES.iter().flat_map(|(machine, _)| sizes.iter().map(|len| (*machine, *len))).collect();
-    let scale = lab.scale;
     let cells = parallel::map(&settings, |(machine, len)| {
         let work = Work { places: Places::Alternate, len: *len, ..Work::agreed(Load::Full) };
         let of = |accelerated| {
