@@ -101,6 +101,16 @@ impl RingIo {
         flow::reported_room(&self.config).min(u32::try_from(self.room).unwrap_or(u32::MAX))
     }
 
+    /// Whether messages in it have stamps, if this ring stamps, and nothing in it has one otherwise.
+    pub const fn is_stamped_as_here(&self, packet: &RingPacket) -> bool {
+        //= R49
+        match packet {
+            RingPacket::Data(data) => (data.stamp > 0) == self.config.stamped,
+            RingPacket::Token(token) => self.config.stamped || token.stamp == 0,
+            _ => true,
+        }
+    }
+
     /// The personal window that a new ring begins with: what the last one came down to, but no more than is configured.
     pub fn first_window(&self) -> u16 {
         //= R43

@@ -86,6 +86,10 @@ impl Engine for Ring {
                 if !self.knows(arrival.from) {
                     return;
                 }
+                if !self.io.is_stamped_as_here(&packet) {
+                    self.io.counters.implausible += 1;
+                    return;
+                }
                 self.io.presence.heard.refresh(arrival.from, now);
                 self.on_regular(now, &arrival, packet)
             }

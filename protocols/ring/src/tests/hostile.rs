@@ -228,3 +228,21 @@ fn whatever_reads_well_is_survived() {
         }
     }
 }
+
+#[test]
+fn packets_that_are_stamped_otherwise_than_here_are_dropped() {
+    //= R49 test
+    for stamped in [false, true] {
+        let mut net = Net::formed(2, |config| config.stamped = stamped);
+        let ring = net.views[0].last().unwrap().id;
+        let other = DataPacket { ring, originator: NodeId(2), stamp: u64::from(!stamped), ..data(1) };
+        net.hand(1, 0, RingPacket::Data(other));
+        let token = Token { ring, token_seq: 1 << 30, stamp: 7, ..Token::default() };
+        net.hand(1, 0, RingPacket::Token(token));
+        let dropped = if stamped { 1 } else { 2 };
+        assert_eq!(net.counter(0, "implausible"), dropped, "stamped: {stamped}");
+        net.submit(0, Service::Agreed, vec![0; 10]);
+        net.run(ms(1_000));
+        net.agree_on(1);
+    }
+}
