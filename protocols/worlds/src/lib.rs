@@ -173,7 +173,9 @@ fn whole<'a, E: Simulated>(
     let limits = if plan.shipped { Limits::default() } else { drawn };
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
     let (roaming, mut resuming) = sessions.of(&plan);
-    if !options.bounds.promised.gaps && resuming.take().is_some() && matches!(sessions, SessionsDrawn::Readers) {
+    let promised = options.bounds.promised;
+    let lasts = promised.quorum && !promised.gaps;
+    if lasts && resuming.take().is_some() && matches!(sessions, SessionsDrawn::Readers) {
         let text = "positions of this protocol belong to no view, and readers that resume by views are for those that do: \
                     the readers of every run are judged by position";
         return Err(text.into());
