@@ -102,6 +102,7 @@ impl RingIo {
     }
 
     /// Whether messages in it have stamps, if this ring stamps, and nothing in it has one otherwise.
+    #[inline]
     pub const fn is_stamped_as_here(&self, packet: &RingPacket) -> bool {
         //= R49
         match packet {

@@ -285,9 +285,9 @@ impl consort_wire::Packet for RingPacket {
         let mut reader = Reader::new(&bytes);
         match reader.u8("kind")? {
             DATA => DataView::new(&bytes)?.value().map(Self::Data),
-            TOKEN => Token::decode(reader, 0).map(Self::Token),
-            STAMPED_TOKEN => {
-                let stamp = read_stamp(&mut reader)?;
+            // One call for both: it is put in line.
+            kind @ (TOKEN | STAMPED_TOKEN) => {
+                let stamp = if kind == STAMPED_TOKEN { read_stamp(&mut reader)? } else { 0 };
                 Token::decode(reader, stamp).map(Self::Token)
             }
             JOIN => Join::decode(reader).map(Self::Join),
