@@ -76,10 +76,9 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
 /// This build has no mutants: the same words go to one that has.
 #[cfg(not(feature = "mutants"))]
 fn run(_options: &Options, words: &[OsString]) -> ExitCode {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments =
         ["run", "--profile", "tools", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
-    match std::process::Command::new(cargo).args(arguments).args(words).status() {
+    match consort_testbed::cargo().args(arguments).args(words).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
@@ -453,8 +452,7 @@ mod noticed {
             Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),
             Mutant::Paxos(_) => ("consort-paxos", "tests", "CONSORT_PAXOS_MUTANT"),
         };
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut tests = std::process::Command::new(cargo);
+        let mut tests = consort_testbed::cargo();
         tests.args(["test", "--quiet", "--package", package, "--features", "mutants", "--lib", tests_of]);
         let output = tests.env(variable, mutant.name()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -1,7 +1,7 @@
 //! `cargo xtask search`: the exhaustive searches, which are programs of their own because they build protocols with their
 //! inside open.
 use std::ffi::OsString;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// The programs by their protocols.
 const SEARCHES: [(&str, &str); 2] = [("ring", "consort-ring-model"), ("paxos", "consort-paxos-model")];
@@ -35,9 +35,8 @@ fn chosen(words: &[OsString]) -> Result<(Vec<&'static str>, &[OsString]), String
 }
 
 fn run(package: &str, words: &[OsString]) -> bool {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["run", "--profile", "tools", "--quiet", "--package", package, "--"];
-    match Command::new(cargo).args(arguments).args(words).status() {
+    match consort_testbed::cargo().args(arguments).args(words).status() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("search: cargo cannot be run: {error}");

@@ -115,7 +115,7 @@ fn cargo(arguments: &[&str]) -> bool {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = consort_testbed::cargo();
     command.args(arguments).current_dir(trace::root());
     command
 }

@@ -48,10 +48,22 @@ fn profile_of_test() -> io::Result<String> {
     Ok(profile.filter(|profile| *profile != "debug").unwrap_or("dev").to_owned())
 }
 
+/// Cargo, as if it was not started by a program that cargo runs: what that was told of its own package would have build
+/// scripts run again that look at it (that of `ring` does), and all that follows compiled again.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let is_of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(is_of_a_package) {
+            command.env_remove(name);
+        }
+    }
+    command
+}
+
 /// Builds what these words select; what cargo says of each part.
 fn build(selection: &[&str], profile: &str) -> io::Result<Vec<Value>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
+    let mut command = cargo();
     command.args(["build", "--profile", profile, "--message-format=json-render-diagnostics"]).args(selection);
     command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
     let output = command.stderr(Stdio::inherit()).output()?;

@@ -36,7 +36,7 @@ mod usage;
 mod watch;
 
 pub use audience::Audience;
-pub use cargo_build::{library_for_tests, program, program_for_tests};
+pub use cargo_build::{cargo, library_for_tests, program, program_for_tests};
 pub use floods::FloodPlan;
 pub use hosted::Hosted;
 pub use job::Door;
