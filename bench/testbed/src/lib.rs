@@ -73,7 +73,7 @@ use std::time::Duration;
 const CLIENT_OUTPUT: &str = "512MiB";
 
 /// How long a daemon may take to serve its clients.
-const START: u64 = 10_000_000_000;
+const START: u64 = 30_000_000_000;
 
 /// Daemons on this machine, in a directory and a cluster of their own.
 pub struct Testbed {
