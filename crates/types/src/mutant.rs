@@ -34,3 +34,20 @@ macro_rules! mutants {
         }
     };
 }
+
+/// Whether the rule is broken on purpose: `mutated!(config, Mutant)` in a crate with `mutant::Mutant`, whose settings name the
+/// one that is broken. Without that crate's feature `mutants` there is nothing to ask.
+#[macro_export]
+#[allow(clippy::crate_in_macro_def, reason = "the mutants are those of the crate that asks")]
+macro_rules! mutated {
+    ($config:expr, $mutant:ident) => {{
+        #[cfg(feature = "mutants")]
+        let broken = $config.mutant == Some(crate::mutant::Mutant::$mutant);
+        #[cfg(not(feature = "mutants"))]
+        let broken = {
+            let _ = &$config;
+            false
+        };
+        broken
+    }};
+}

@@ -47,17 +47,4 @@ pub use mutant::Mutant;
 pub use slot::{RingId, Slot};
 pub use subscription::{Change, SubscriberId, Wish};
 
-/// Whether the rule is broken on purpose. Without the feature there is nothing to ask.
-macro_rules! mutated {
-    ($config:expr, $mutant:ident) => {{
-        #[cfg(feature = "mutants")]
-        let broken = $config.mutant == Some($crate::mutant::Mutant::$mutant);
-        #[cfg(not(feature = "mutants"))]
-        let broken = {
-            let _ = &$config;
-            false
-        };
-        broken
-    }};
-}
-pub(crate) use mutated;
+pub(crate) use consort_types::mutated;

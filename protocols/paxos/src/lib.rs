@@ -37,17 +37,4 @@ pub use engine::Paxos;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 
-/// Whether the engine under test breaks this rule on purpose. Without the feature there is nothing to ask.
-macro_rules! mutated {
-    ($config:expr, $mutant:ident) => {{
-        #[cfg(feature = "mutants")]
-        let broken = $config.mutant == Some($crate::mutant::Mutant::$mutant);
-        #[cfg(not(feature = "mutants"))]
-        let broken = {
-            let _ = &$config;
-            false
-        };
-        broken
-    }};
-}
-pub(crate) use mutated;
+pub(crate) use consort_types::mutated;

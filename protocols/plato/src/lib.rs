@@ -38,17 +38,4 @@ pub use mutant::Mutant;
 pub use packet::{PlatoPacket, RetransmitRequest, StreamContent, StreamPacket, StreamStatus};
 pub use pipeline::{PacketKey, Pipeline, PipelineStep};
 
-/// Whether something breaks this rule on purpose. Always false in a build without mutants.
-macro_rules! mutated {
-    ($holder:expr, $mutant:ident) => {{
-        #[cfg(feature = "mutants")]
-        let broken = $holder.mutant == Some($crate::mutant::Mutant::$mutant);
-        #[cfg(not(feature = "mutants"))]
-        let broken = {
-            let _ = &$holder;
-            false
-        };
-        broken
-    }};
-}
-pub(crate) use mutated;
+pub(crate) use consort_types::mutated;

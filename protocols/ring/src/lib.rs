@@ -67,17 +67,4 @@ pub const STAMP_END: u64 = 1 << 56;
 /// The ring's name for a view: the number of the ring and its representative.
 pub type RingId = consort_types::ViewId;
 
-/// Whether the ring under test breaks this rule on purpose. Without the feature there is nothing to ask.
-macro_rules! mutated {
-    ($config:expr, $mutant:ident) => {{
-        #[cfg(feature = "mutants")]
-        let broken = $config.mutant == Some($crate::mutant::Mutant::$mutant);
-        #[cfg(not(feature = "mutants"))]
-        let broken = {
-            let _ = &$config;
-            false
-        };
-        broken
-    }};
-}
-pub(crate) use mutated;
+pub(crate) use consort_types::mutated;
