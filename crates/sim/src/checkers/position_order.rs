@@ -30,7 +30,7 @@ struct Client {
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct ByPosition {
+pub(super) struct PositionOrder {
     order: Option<u64>,
     /// What stands where.
     known: BTreeMap<Place, u64>,
@@ -38,7 +38,7 @@ pub(super) struct ByPosition {
     over: Vec<Told>,
 }
 
-impl Checker for ByPosition {
+impl Checker for PositionOrder {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "RP", name: "reading by position" }
     }
@@ -56,7 +56,7 @@ impl Checker for ByPosition {
     }
 }
 
-impl ByPosition {
+impl PositionOrder {
     fn on_step(&mut self, process: Process, record: &ReadingRecord) -> Verdict {
         let ReadingRecord { step, at, to, sum, oldest, retained } = *record;
         let client = self.clients.entry(process).or_default();

@@ -29,7 +29,7 @@ pub type Retained = (u64, Duration);
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct Resumed {
+pub(super) struct ReaderResumption {
     retained: Option<Retained>,
     known: Known,
     live: BTreeSet<ProcessIncarnation>,
@@ -37,13 +37,13 @@ pub(super) struct Resumed {
     now: Instant,
 }
 
-impl Resumed {
+impl ReaderResumption {
     pub(super) fn new(retained: Option<Retained>) -> Self {
         Self { retained, ..Self::default() }
     }
 }
 
-impl Checker for Resumed {
+impl Checker for ReaderResumption {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "RS", name: "readers resume" }
     }
@@ -69,7 +69,7 @@ impl Checker for Resumed {
     }
 }
 
-impl Resumed {
+impl ReaderResumption {
     fn on_step(&mut self, event: &TraceEvent, step: &ResumedRecord) -> Verdict {
         if step.step == ResumedStep::Given {
             return self.known.given(event.process.life(), event.at, step);

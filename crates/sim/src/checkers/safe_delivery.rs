@@ -10,14 +10,14 @@ use std::rc::Rc;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct SafeDelivered {
+pub(super) struct SafeDelivery {
     stands: Stands,
     members: PerProcess<Rc<Vec<ProcessIncarnation>>>,
     promises: Promises,
     calm: bool,
 }
 
-impl Checker for SafeDelivered {
+impl Checker for SafeDelivery {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "SF1", name: "safe is delivered by all" }
     }
@@ -47,7 +47,7 @@ impl Checker for SafeDelivered {
     }
 }
 
-impl SafeDelivered {
+impl SafeDelivery {
     fn on_safe(&mut self, process: Process, mark: Mark) -> Verdict {
         self.promises.got(process, mark);
         match self.stands.id(process).filter(|_| !self.stands.is_closing(process)) {

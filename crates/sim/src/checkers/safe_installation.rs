@@ -9,14 +9,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// See the module. Clients of a node learn of views when the node tells them: for them it is judged at the end.
 #[derive(Debug, Default)]
-pub(super) struct SafeInstalled {
+pub(super) struct SafeInstallation {
     stands: Stands,
     installed: BTreeMap<ViewId, BTreeSet<ProcessIncarnation>>,
     safe: BTreeSet<ViewId>,
     members: BTreeMap<ViewId, Vec<ProcessIncarnation>>,
 }
 
-impl Checker for SafeInstalled {
+impl Checker for SafeInstallation {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "SF2", name: "safe means installed by all" }
     }
@@ -48,7 +48,7 @@ impl Checker for SafeInstalled {
     }
 }
 
-impl SafeInstalled {
+impl SafeInstallation {
     fn on_safe(&mut self, process: Process) -> Verdict {
         let Some(stand) = self.stands.get(process).filter(|stand| stand.closing.is_none()) else { return Ok(()) };
         let late = stand.late;

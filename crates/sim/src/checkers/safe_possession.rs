@@ -6,9 +6,9 @@ use consort_types::{NodeId, Service};
 
 /// See the module. The run itself says who does not hold a message: it can look into every member.
 #[derive(Debug, Default)]
-pub(super) struct SafeHeld;
+pub(super) struct SafePossession;
 
-impl Checker for SafeHeld {
+impl Checker for SafePossession {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "SF4", name: "safe is held by all" }
     }

@@ -10,13 +10,13 @@ use std::rc::Rc;
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(super) struct SafeClosing {
+pub(super) struct SafeTransition {
     stands: Stands,
     together: PerProcess<Rc<Vec<ProcessIncarnation>>>,
     promises: Promises,
 }
 
-impl Checker for SafeClosing {
+impl Checker for SafeTransition {
     fn rule(&self) -> PromiseRule {
         PromiseRule { id: "SF3", name: "safe in transition is delivered by all that move along" }
     }
@@ -40,7 +40,7 @@ impl Checker for SafeClosing {
     }
 }
 
-impl SafeClosing {
+impl SafeTransition {
     fn on_safe(&mut self, process: Process, mark: Mark) -> Verdict {
         self.promises.got(process, mark);
         match self.stands.id(process).filter(|_| self.stands.is_closing(process)) {
