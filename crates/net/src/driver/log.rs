@@ -1,7 +1,7 @@
 //! The log: what the node has noticed, and what the driver has, each as one event with fields.
 use super::Driver;
 use consort_node::{DisconnectReason, Engine, MembershipChange, Notice, PeerState};
-use consort_types::{Instant, MemberId, NodeId, ViewCause};
+use consort_types::{ClientId, GroupName, Instant, MemberId, NodeId, ViewCause};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl<E: Engine> Driver<E> {
         }
     }
 
-    /// Destination be called when timers are looked at: no timer is set for it.
+    /// To be called when timers are looked at: no timer is set for it.
     pub(super) fn look_at_peers(&mut self) {
         if self.now >= self.log.peers_at {
             self.log.peers_at = self.now + LOOK;
@@ -83,18 +83,7 @@ fn write(notice: Notice) {
         Notice::Connected { client, name, transport, identity } => {
             tracing::info!(target: AUDIT, %client, %name, identity, transport = transport.name(), "client connected");
         }
-        Notice::Membership { client, group, change: MembershipChange::Joined } => {
-            tracing::debug!(target: AUDIT, %client, %group, "client joined");
-        }
-        Notice::Membership { client, group, change: MembershipChange::Left } => {
-            tracing::debug!(target: AUDIT, %client, %group, "client left");
-        }
-        Notice::Membership { client, group, change: MembershipChange::Expelled } => {
-            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: the rules do not allow it any more");
-        }
-        Notice::Membership { client, group, change: MembershipChange::Demoted } => {
-            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: it does not read");
-        }
+        Notice::Membership { client, group, change } => write_membership(client, &group, change),
         Notice::Disconnected { client, name } => {
             tracing::info!(target: AUDIT, %client, name = name.map(tracing::field::display), "client disconnected");
         }
@@ -125,6 +114,23 @@ fn write(notice: Notice) {
         }
         Notice::Spools { client, name } => {
             tracing::info!(%client, name = name.map(tracing::field::display), "client does not read: it is spooled for");
+        }
+    }
+}
+
+fn write_membership(client: ClientId, group: &GroupName, change: MembershipChange) {
+    match change {
+        MembershipChange::Joined => {
+            tracing::debug!(target: AUDIT, %client, %group, "client joined");
+        }
+        MembershipChange::Left => {
+            tracing::debug!(target: AUDIT, %client, %group, "client left");
+        }
+        MembershipChange::Expelled => {
+            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: the rules do not allow it any more");
+        }
+        MembershipChange::Demoted => {
+            tracing::warn!(target: AUDIT, %client, %group, "client was made to leave: it does not read");
         }
     }
 }
