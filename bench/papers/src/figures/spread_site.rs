@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_holds_little_loses_packets() {
+    fn a_slow_network_core_with_little_room_carries_less() {
         let case = Case { daemons: 3, ..Case::full(&TEN_GIGABIT, 20, Some(20)) };
         let slow = CoreModel { datagram: Duration::from_micros(20), picos_per_byte: 0, ring: 4 };
         let whole = carried(&case, |_| ());
