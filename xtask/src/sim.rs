@@ -3,7 +3,7 @@ mod batch;
 mod failover;
 mod options;
 
-use consort_multiring::MultiRing as Gateways;
+use consort_multiring::JoinedRings;
 use consort_multiring_paxos::MultiRing;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
@@ -51,7 +51,7 @@ fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, St
         Protocol::Plato => run_with::<Plato>(seed, faults, sessions, story),
         Protocol::Paxos => run_with::<Paxos>(seed, faults, sessions, story),
         Protocol::MultiRing => run_with::<MultiRing>(seed, faults, sessions, story),
-        Protocol::Gateways => run_with::<Gateways>(seed, faults, sessions, story),
+        Protocol::JoinedRings => run_with::<JoinedRings>(seed, faults, sessions, story),
     }
 }
 

@@ -157,7 +157,7 @@ mod tests {
         store.hand_out();
         assert_eq!(store.take(1, 2, key(4, 2), message("late")), Taken::Refused);
         assert_eq!(store.take(1, 2, key(5, 2), message("same")), Taken::Refused);
-        assert_eq!(store.take(9, 1, key(9, 2), message("stranger")), Taken::Refused);
+        assert_eq!(store.take(9, 1, key(9, 2), message("of no member")), Taken::Refused);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Totem's multiple rings in the simulator: trees of rings drawn by the seed. All rings share the network; only their own nodes
 //! read what is sent on them.
 use crate::Simulated;
-use consort_multiring::{Config, MultiRing, RingNodes, RingNumber};
+use consort_multiring::{Config, JoinedRings, RingNodes, RingNumber};
 use consort_order::Engine;
 use consort_ring::{Acceleration, IdleHold, RingConfig};
 use consort_sim::checkers::Bounds;
@@ -15,7 +15,7 @@ use consort_wire::DatagramSize;
 /// The smallest datagram that has room for a ring's number.
 const DATAGRAM: usize = DatagramSize::MIN + 24;
 
-impl Simulated for MultiRing {
+impl Simulated for JoinedRings {
     type Config = Config;
     const HOLDS: Option<Holds<Self>> = None;
 

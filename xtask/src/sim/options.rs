@@ -33,12 +33,12 @@ pub enum Protocol {
     /// Many such logs, merged.
     MultiRing,
     /// Many token rings, joined by gateways.
-    Gateways,
+    JoinedRings,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing, Self::Gateways];
+    pub const ALL: [Self; 6] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing, Self::JoinedRings];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -48,7 +48,7 @@ impl Protocol {
             Self::Plato => "plato",
             Self::Paxos => "paxos",
             Self::MultiRing => "multiring-paxos",
-            Self::Gateways => "multiring",
+            Self::JoinedRings => "multiring",
         }
     }
 

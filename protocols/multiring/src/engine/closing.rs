@@ -1,6 +1,6 @@
 //! What members that go on together tell and give each other before the next view: the messages that some of them lack, and up to
 //! where each of them knows that everything has come.
-use super::{MultiRing, Room, Stage};
+use super::{JoinedRings, Room, Stage};
 use crate::carrier::Message;
 use crate::horizon::{Horizon, least};
 use crate::key::RingNumber;
@@ -32,7 +32,7 @@ const EARLY: usize = 4096;
 /// So many bytes answer one request, one piece always.
 const BURST_BYTES: usize = 96 << 10;
 
-impl MultiRing {
+impl JoinedRings {
     /// The agreed set is known: what is lacking is asked for.
     pub(super) fn begin_closing(&mut self, now: Instant, cut: AgreedSet) {
         //= TM41

@@ -1,5 +1,5 @@
 //! As an engine.
-use super::MultiRing;
+use super::JoinedRings;
 use crate::journal::Journal;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use consort_order::{
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
-impl Engine for MultiRing {
+impl Engine for JoinedRings {
     type Packet = Packet;
 
     fn capability(&self) -> Capability {

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One node.
 #[derive(Clone, Debug)]
-pub struct MultiRing {
+pub struct JoinedRings {
     config: Config,
     layout: Layout,
     vs: Membership,
@@ -111,7 +111,7 @@ fn rides(service: Service) -> Service {
     service.max(Service::Agreed)
 }
 
-impl MultiRing {
+impl JoinedRings {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 //! What this node puts on its rings: its own messages, what it sends on, what it knows of the rings behind it, and where views
 //! begin and end.
-use super::{MultiRing, Stage};
+use super::{JoinedRings, Stage};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent, Message};
 use crate::horizon::Horizon;
 use crate::key::RingNumber;
 use crate::port::{Part, Phase};
 use consort_types::{Class, Instant, Service, ViewId};
 
-impl MultiRing {
+impl JoinedRings {
     fn put(&mut self, ring: RingNumber, view: ViewId, content: CarrierContent) {
         if let Some(port) = self.ports.get_mut(&ring) {
             port.push(Carrier { view, content });
@@ -39,9 +39,9 @@ impl MultiRing {
             match (port.part, port.configuration()) {
                 (Part::Begun, Some(configuration)) => {
                     let begins = |carrier: &Carrier| matches!(carrier.content, CarrierContent::Begin(_));
-                    let unsaid = port.out.iter().any(begins);
+                    let begin_waits = port.out.iter().any(begins);
                     port.drop_out();
-                    if unsaid {
+                    if begin_waits {
                         port.part = Part::Over;
                     } else {
                         self.put(ring, view, CarrierContent::End(configuration));
@@ -70,7 +70,7 @@ impl MultiRing {
 
     /// Sends what may be sent. Whether anything went.
     pub(super) fn send_on(&mut self, now: Instant) -> bool {
-        let mut any = self.send_own(now);
+        let mut any = self.send_own();
         for ring in self.ports.keys().copied().collect::<Vec<_>>() {
             any |= self.send_out(now, ring);
             any |= self.tell_horizons(now, ring);
@@ -93,7 +93,7 @@ impl MultiRing {
     }
 
     /// Sends own messages, as far as what is under way leaves room.
-    fn send_own(&mut self, _now: Instant) -> bool {
+    fn send_own(&mut self) -> bool {
         //= TM23
         let Some(home) = self.home().filter(|_| matches!(self.stage, Stage::Open)) else { return false };
         let unasked = crate::mutated!(self.config, BeginsUnasked);

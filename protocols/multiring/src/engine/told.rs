@@ -1,11 +1,11 @@
 //! What a node tells of its rings and of their order.
-use super::{MultiRing, Stage};
+use super::{JoinedRings, Stage};
 use crate::port::{Part, Phase, Port};
 use consort_order::{Fact, each_counter, state_of};
 use consort_types::{Instant, OrderWait};
 use std::collections::BTreeMap;
 
-impl MultiRing {
+impl JoinedRings {
     /// The rings' counters, added up, those of the membership, and those of the order.
     pub(super) fn each_counter(&self, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
         let mut sums = BTreeMap::<&'static str, u64>::new();

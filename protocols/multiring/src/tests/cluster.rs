@@ -1,7 +1,7 @@
 //! Whole engines on rings that are networks of their own: packets get lost, hosts crash and come back, and any set of nodes is cut
 //! off on any one ring.
 use crate::config::Config;
-use crate::engine::MultiRing;
+use crate::engine::JoinedRings;
 use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use crate::packet::Packet;
@@ -21,7 +21,7 @@ enum Event {
 }
 
 pub struct Host {
-    pub engine: MultiRing,
+    pub engine: JoinedRings,
     pub life: u64,
     pub up: bool,
     pub view: Option<View>,
@@ -65,10 +65,10 @@ pub fn config(layout: &[&[u16]]) -> Config {
     config
 }
 
-fn engine(config: &Config, node: u16, life: u64) -> MultiRing {
+fn engine(config: &Config, node: u16, life: u64) -> JoinedRings {
     let mut config = config.clone();
     config.ring.me = NodeId(node);
-    MultiRing::new(config, Incarnation(life)).unwrap()
+    JoinedRings::new(config, Incarnation(life)).unwrap()
 }
 
 impl Cluster {
@@ -165,7 +165,7 @@ impl Cluster {
     }
 
     /// Gives a node an input, and does what it asks for.
-    pub fn with(&mut self, node: u16, act: impl FnOnce(&mut MultiRing)) {
+    pub fn with(&mut self, node: u16, act: impl FnOnce(&mut JoinedRings)) {
         let host = self.hosts.get_mut(&node).unwrap();
         if !host.up {
             return;
