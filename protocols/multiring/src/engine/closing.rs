@@ -65,19 +65,16 @@ impl JoinedRings {
         if closing.cut.together.len() > 1 {
             self.say(None, RelayedContent::Known { view, asks, horizons });
         }
-        for member in 0..self.room.as_ref().map_or(0, |room| room.view.members.len()) {
-            self.want(member);
-        }
+        self.want();
     }
 
-    /// Asks for the next messages of a member, if some are lacking.
-    fn want(&mut self, member: usize) {
+    /// Asks for the next messages of the first member of whom some are lacking: of one at a time, so that what all who lack
+    /// something ask for together does not fill their sockets.
+    fn want(&mut self) {
         let (Some(room), Stage::Closing(closing)) = (&self.room, &self.stage) else { return };
-        let (Some(held), Some(agreed)) = (room.store.held().get(member), closing.cut.held.get(member)) else { return };
+        let mut each = room.store.held().iter().zip(&closing.cut.held).enumerate();
+        let Some((member, (held, _))) = each.find(|(_, (held, agreed))| held < agreed) else { return };
         let (Some(holder), Ok(index)) = (closing.cut.holders.get(member), u16::try_from(member)) else { return };
-        if held >= agreed {
-            return;
-        }
         let offset = closing.partial.get(&member).map_or(0, |payload| payload.len() as u32);
         let (view, number, holder) = (room.view.id, held + 1, holder.node);
         self.say(Some(holder), RelayedContent::Wants { view, member: index, number, offset });
@@ -145,8 +142,9 @@ impl JoinedRings {
     }
 
     /// A part came of a message that was asked for; a network may bring them out of order.
-    pub(super) fn on_piece(&mut self, piece: Piece) {
+    pub(super) fn on_piece(&mut self, now: Instant, piece: Piece) {
         //= TM41
+        let again = now + self.config.membership.repeat;
         let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return };
         let member = usize::from(piece.member);
         let lacks = room.store.held().get(member).is_some_and(|held| piece.number > *held);
@@ -154,15 +152,24 @@ impl JoinedRings {
         if lacks && agreed && closing.early.len() < EARLY {
             closing.early.insert((member, piece.number, piece.offset), piece);
         }
-        while self.take_piece(member) {}
+        let mut answered = false;
+        while let Some(last) = self.take_piece(member) {
+            answered |= last;
+            if let Stage::Closing(closing) = &mut self.stage {
+                closing.ask_at = again;
+            }
+        }
+        if answered {
+            self.want();
+        }
     }
 
-    /// Takes the next part of a member's messages, if it is there.
-    fn take_piece(&mut self, member: usize) -> bool {
-        let (Some(room), Stage::Closing(closing)) = (&mut self.room, &mut self.stage) else { return false };
-        let Some(number) = room.store.held().get(member).map(|held| held + 1) else { return false };
+    /// Takes the next part of a member's messages, if it is there: whether an answer ends with it.
+    fn take_piece(&mut self, member: usize) -> Option<bool> {
+        let (Some(room), Stage::Closing(closing)) = (&mut self.room, &mut self.stage) else { return None };
+        let number = room.store.held().get(member)? + 1;
         let offset = closing.partial.get(&member).map_or(0, |payload| payload.len() as u32);
-        let Some(piece) = closing.early.remove(&(member, number, offset)) else { return false };
+        let piece = closing.early.remove(&(member, number, offset))?;
         let mut payload = closing.partial.remove(&member).unwrap_or_default();
         payload.push(piece.bytes);
         if payload.len() < piece.len as usize {
@@ -170,10 +177,7 @@ impl JoinedRings {
         } else if let Some(message) = Message::of_level(piece.level, payload) {
             room.store.take(member, number, piece.key, message);
         }
-        if piece.last {
-            self.want(member);
-        }
-        true
+        Some(piece.last)
     }
 
     /// Says so once all that is agreed is held, and known what the others know. Whether it did.

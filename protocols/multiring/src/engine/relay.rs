@@ -52,21 +52,21 @@ impl JoinedRings {
                 self.vs.hear(now, &arrival, view);
                 self.obey(now);
                 if view == self.vs.view().id && self.vs.is_member(arrival.from) {
-                    self.on_member_said(arrival.from, content);
+                    self.on_member_said(now, arrival.from, content);
                 }
             }
             (None, _) => {}
         }
     }
 
-    fn on_member_said(&mut self, from: MemberId, content: RelayedContent) {
+    fn on_member_said(&mut self, now: Instant, from: MemberId, content: RelayedContent) {
         match content {
             RelayedContent::Holds { held, .. } => self.on_holds(from, &held),
             RelayedContent::Known { asks, horizons, .. } => self.on_known(from, asks, horizons),
             RelayedContent::Wants { member, number, offset, .. } => {
                 self.on_wants(from, usize::from(member), number, offset);
             }
-            RelayedContent::Piece(piece) => self.on_piece(piece),
+            RelayedContent::Piece(piece) => self.on_piece(now, piece),
             RelayedContent::Member(_) => {}
         }
     }
