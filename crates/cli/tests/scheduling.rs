@@ -29,7 +29,8 @@ fn only_the_loop_of_a_daemon_runs_in_real_time_and_only_if_it_is_told_to() {
     assert!(told(&world).contains("\"scheduling\":\"normal\""), "{}", told(&world));
     drop(ordinary);
     let auto = world.daemon(&["--nodes", "2", "--node", "1", "--scheduling", "auto", "--metrics", "127.0.0.1:0"]);
-    let (policies, status) = (policies(auto.id()), told(&world));
+    // The loop answers after it took its class, and a daemon serves before: so the status first.
+    let (status, policies) = (told(&world), policies(auto.id()));
     let in_real_time = policies.iter().filter(|policy| **policy == 2).count();
     if status.contains("\"scheduling\":\"real time\"") {
         assert_eq!(in_real_time, 1, "{policies:?}");
