@@ -72,7 +72,7 @@ fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for trial in &options.trials {
         for file in &programs {
-            let site = Site { lengths: options.lengths, file, stop: &stop };
+            let site = Site { lengths: options.lengths, file, settings: &options.settings, stop: &stop };
             let row = Row { trial: trial.name, program: shown(file, &programs), outcome: (trial.run)(&site) };
             if site.is_stopped() {
                 return Err("interrupted".into());

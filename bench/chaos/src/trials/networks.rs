@@ -47,7 +47,8 @@ pub fn wrong_address(site: &Site<'_>) -> Result<Figures, String> {
         &Setup { hosts: Hosts::Apart { empty: 0 }, nodes: 3, first: &well, beat: beat(0), protocol: "ring" },
         |stage| {
             let address = Network::address(1);
-            let wrong = config(3, "ring").replace(&format!("{address}:4841"), &format!("{address}:4941"));
+            let wrong =
+                config(3, "ring", site.settings).replace(&format!("{address}:4841"), &format!("{address}:4941"));
             std::fs::write(stage.directory.join("consort-2.toml"), wrong).map_err(text)?;
             stage.fleet.start(1).map_err(text)?;
             stage.pass(site.lengths.network)?;

@@ -23,6 +23,8 @@ is 1. It ends with 1 where a goal was missed.
 
   --consort PATH   the program; given again, each trial runs with each in turn
                    [built for release]
+  --setting LINE   a line more in the file of each daemon, for example
+                   'scheduling = \"auto\"'; given again, all of them
   --seconds S      how long the faults of networks and the troubles of leaders
                    last, and how long a receiver reads nothing, 5 to 3600 [36]
   --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
@@ -47,6 +49,8 @@ pub fn help() -> String {
 pub struct Options {
     pub trials: Vec<&'static Trial>,
     pub programs: Vec<PathBuf>,
+    /// Lines for the file of each daemon.
+    pub settings: String,
     pub lengths: Lengths,
 }
 
@@ -59,6 +63,7 @@ impl Options {
         let mut options = Self {
             trials: Vec::new(),
             programs: Vec::new(),
+            settings: String::new(),
             lengths: Lengths {
                 network: Duration::from_secs(36),
                 storm: Duration::from_secs(30),
@@ -87,6 +92,7 @@ impl Options {
         let seconds = |number: f64, unit: f64| Duration::from_secs_f64(number * unit);
         match name {
             "--consort" => self.programs.push(program(value()?.into())?),
+            "--setting" => self.settings += &line(value()?)?,
             "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=3_600.0)?, 1.0),
             "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1..=60.0)?, 60.0),
             "--crashes" => self.lengths.crashes = within(name, &value()?, 1..=100)?,
@@ -108,6 +114,11 @@ fn named(name: &str) -> Result<&'static Trial, String> {
         .ok_or_else(|| format!("there is no trial `{name}`; there are: {}", known()))
 }
 
+/// A line for the daemons' files; what it may say, their reader knows.
+fn line(words: OsString) -> Result<String, String> {
+    words.into_string().map(|line| line + "\n").map_err(|words| format!("--setting: {} is no text", words.display()))
+}
+
 fn program(path: PathBuf) -> Result<PathBuf, String> {
     std::fs::canonicalize(&path).map_err(|error| format!("--consort: {}: {error}", path.display()))
 }
@@ -124,6 +135,8 @@ mod tests {
     fn names_choose_trials_and_without_any_all_run() {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
         assert_eq!(read(&["joiner", "--state", "5", "--transfer", "2"]).unwrap().lengths.state, 5_000_000);
+        let set = read(&["--setting", "a = 1", "--setting", "b = 2"]).unwrap();
+        assert_eq!(set.settings, "a = 1\nb = 2\n");
         let chosen = read(&["stops-250", "crash", "--crashes", "3", "--minutes", "0.5"]).unwrap();
         let names: Vec<_> = chosen.trials.iter().map(|trial| trial.name).collect();
         assert_eq!(

@@ -26,6 +26,8 @@ pub struct Site<'a> {
     pub lengths: Lengths,
     /// The program.
     pub file: &'a Path,
+    /// Lines that stand in the file of each daemon, behind its own.
+    pub settings: &'a str,
     pub stop: &'a Arc<AtomicBool>,
 }
 

@@ -82,8 +82,10 @@ pub fn with(
         network.namespace(0).configure(&addresses(nodes)).map_err(text)?;
     }
     let board = Board::new(nodes as u16, 0, 0);
-    let files = vec![config(nodes, protocol); nodes];
+    let files = vec![config(nodes, protocol, site.settings); nodes];
     let fleet = Fleet::new(&network, &board, site.file.to_owned(), place.path(), &files).map_err(text)?;
+    // A setting that does not fit is told before anything runs.
+    consort_daemon::config::read(&fleet.config(0)).map_err(|failure| failure.message)?;
     let watch = Watch::new(nodes, beat)?;
     std::thread::scope(|scope| {
         let _end = EndAtEnd(&watch);
@@ -210,11 +212,12 @@ fn addresses(nodes: usize) -> String {
 }
 
 /// The file of all nodes.
-pub fn config(nodes: usize, protocol: &str) -> String {
+pub fn config(nodes: usize, protocol: &str, settings: &str) -> String {
     let ([a, b, c, d], port) = GROUP;
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\nmulticast = \"{a}.{b}.{c}.{d}:{port}\"\n");
-    let head =
-        head + "clients = { slow_allowed = [\"disconnect\", \"spool\", \"block\", \"demote\"], block_for = \"6h\" }\n";
+    let head = head
+        + "clients = { slow_allowed = [\"disconnect\", \"spool\", \"block\", \"demote\"], block_for = \"6h\" }\n"
+        + settings;
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}:{PORT}\"\n", node + 1, Network::address(node));
     (0..nodes).map(node).fold(head, |file, node| file + &node)
 }
@@ -229,11 +232,12 @@ mod tests {
 
     #[test]
     fn all_daemons_find_each_other_by_one_file() {
-        let file = config(2, "ring");
+        let file = config(2, "ring", "idling = \"frugal\"\n");
         assert!(
             file.starts_with("cluster = \"chaos\"\nprotocol = \"ring\"\nmulticast = \"239.192.77.7:4843\"\n"),
             "{file}"
         );
+        assert!(file.contains("\nidling = \"frugal\"\n\n[[node]]\nid = 1\n"), "{file}");
         assert!(file.ends_with("\n[[node]]\nid = 2\naddress = \"10.77.0.2:4841\"\n"), "{file}");
         assert_eq!(addresses(2), "address add 10.77.0.2/24 dev eth0\n");
     }
