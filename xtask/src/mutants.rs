@@ -78,7 +78,7 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
 fn run(_options: &Options, words: &[OsString]) -> ExitCode {
     let arguments =
         ["run", "--profile", "tools", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
-    match consort_testbed::cargo().args(arguments).args(words).status() {
+    match consort_cargo::cargo().args(arguments).args(words).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
@@ -452,7 +452,7 @@ mod noticed {
             Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),
             Mutant::Paxos(_) => ("consort-paxos", "tests", "CONSORT_PAXOS_MUTANT"),
         };
-        let mut tests = consort_testbed::cargo();
+        let mut tests = consort_cargo::cargo();
         tests.args(["test", "--quiet", "--package", package, "--features", "mutants", "--lib", tests_of]);
         let output = tests.env(variable, mutant.name()).output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();

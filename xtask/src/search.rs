@@ -36,7 +36,7 @@ fn chosen(words: &[OsString]) -> Result<(Vec<&'static str>, &[OsString]), String
 
 fn run(package: &str, words: &[OsString]) -> bool {
     let arguments = ["run", "--profile", "tools", "--quiet", "--package", package, "--"];
-    match consort_testbed::cargo().args(arguments).args(words).status() {
+    match consort_cargo::cargo().args(arguments).args(words).status() {
         Ok(status) => status.success(),
         Err(error) => {
             eprintln!("search: cargo cannot be run: {error}");

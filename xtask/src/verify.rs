@@ -115,7 +115,7 @@ fn cargo(arguments: &[&str]) -> bool {
 }
 
 fn command(arguments: &[&str]) -> Command {
-    let mut command = consort_testbed::cargo();
+    let mut command = consort_cargo::cargo();
     command.args(arguments).current_dir(trace::root());
     command
 }

@@ -4,7 +4,6 @@
 #![allow(missing_docs, reason = "the parts of programs, not a library for others")]
 
 mod audience;
-mod cargo_build;
 mod client;
 mod coordinator;
 mod door;
@@ -36,7 +35,7 @@ mod usage;
 mod watch;
 
 pub use audience::Audience;
-pub use cargo_build::{cargo, library_for_tests, program, program_for_tests};
+pub use consort_cargo::{cargo, library_for_tests, program, program_for_tests};
 pub use floods::FloodPlan;
 pub use hosted::Hosted;
 pub use job::Door;

@@ -19,8 +19,7 @@ pub type Counts = BTreeMap<String, u64>;
 /// # Errors
 /// A sentence that says what failed.
 pub fn count() -> Result<Counts, String> {
-    let program =
-        consort_testbed::program(PACKAGE, "release").map_err(|e| format!("{PACKAGE} cannot be built: {e}"))?;
+    let program = consort_cargo::program(PACKAGE, "release").map_err(|e| format!("{PACKAGE} cannot be built: {e}"))?;
     let directory = tempfile::tempdir().map_err(|e| format!("no temporary directory: {e}"))?;
     let mut counts = Counts::new();
     for traffic in Traffic::ALL.map(|traffic| traffic.name) {

@@ -1,4 +1,7 @@
-//! Programs and libraries of the workspace, built where they are wanted.
+//! Programs and libraries of the workspace, built where they are wanted; a crate of its own, so that whoever builds a daemon
+//! need not be built with one.
+#![allow(clippy::disallowed_methods, reason = "processes are started here")]
+
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
