@@ -474,8 +474,7 @@ impl<E: Engine> Driver<E> {
 
     fn rest(&mut self, worked: bool) -> Result<(), RunError> {
         let busy = self.inbox.has_more() || self.has_frames() || self.clients.has_more() || self.node.has_writable();
-        let turn = Iteration { worked, busy, expects: self.node.engine().wait_state().busy_poll_hint };
-        match self.idle.wait(self.now, turn) {
+        match self.idle.wait(self.now, Iteration { worked, busy }) {
             Wait::None => self.wake.look(),
             Wait::Yield => {
                 self.counters.spins += 1;

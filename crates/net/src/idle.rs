@@ -1,7 +1,6 @@
 //! What to do when there is nothing to do.
 //!
-//! `balanced` polls once more, at once, where the iteration worked and the engine expects a packet; else it sleeps until a packet
-//! comes. It never yields, so CPU-bound processes cannot take its processor meanwhile.
+//! `balanced` polls once more, at once, where the iteration worked; else it sleeps until a packet comes. It never yields, so CPU-bound processes cannot take its processor meanwhile.
 use crate::IdleProfile;
 use consort_types::Instant;
 use std::time::Duration;
@@ -37,8 +36,6 @@ pub(crate) struct Iteration {
     pub worked: bool,
     /// More is known to be there to do.
     pub busy: bool,
-    /// The engine expects something at any moment.
-    pub expects: bool,
 }
 
 #[derive(Debug)]
@@ -98,9 +95,8 @@ impl Idle {
     pub(crate) fn wait(&self, now: Instant, iteration: Iteration) -> Wait {
         match self.profile {
             _ if iteration.busy => Wait::None,
-            IdleProfile::Latency if iteration.worked => Wait::None,
+            IdleProfile::Latency | IdleProfile::Balanced if iteration.worked => Wait::None,
             IdleProfile::Latency if !self.contention.is_there(now) => Wait::Yield,
-            IdleProfile::Balanced if iteration.worked && iteration.expects => Wait::None,
             // Who must neither spin nor yield is frugal.
             IdleProfile::Latency | IdleProfile::Balanced | IdleProfile::Frugal => Wait::Sleep,
         }
@@ -112,15 +108,6 @@ mod tests {
     use super::*;
 
     const LOOK: Duration = Duration::from_micros(3);
-
-    #[test]
-    fn balanced_looks_once_for_what_is_expected_and_sleeps_otherwise() {
-        let idle = Idle::new(IdleProfile::Balanced);
-        let wait = |worked, expects| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false });
-        assert_eq!(wait(true, true), Wait::None);
-        assert_eq!(wait(false, true), Wait::Sleep, "it has looked");
-        assert_eq!([wait(true, false), wait(false, false)], [Wait::Sleep; 2]);
-    }
 
     /// Yields to somebody who keeps the processor for so long; returns whether it would have slept instead.
     fn sleeps(idle: &mut Idle, now: Instant, others: Duration) -> bool {
@@ -179,22 +166,21 @@ mod tests {
     fn nobody_rests_while_more_is_known_to_be_there() {
         for profile in IdleProfile::ALL {
             let idle = Idle::new(profile);
-            let iteration = |ms| Iteration { worked: ms % 2 == 0, busy: true, expects: ms % 3 == 0 };
+            let iteration = |ms| Iteration { worked: ms % 2 == 0, busy: true };
             assert!((0..1_000).all(|ms| idle.wait(Instant(ms * 1_000_000), iteration(ms)) == Wait::None));
         }
     }
 
     #[test]
-    fn the_other_profiles_never_change_their_mind() {
-        for (profile, after_work, wait) in
-            [(IdleProfile::Latency, Wait::None, Wait::Yield), (IdleProfile::Frugal, Wait::Sleep, Wait::Sleep)]
-        {
+    fn each_profile_has_a_way_to_wait_after_work_and_without() {
+        for (profile, waits) in [
+            (IdleProfile::Latency, [Wait::None, Wait::Yield]),
+            (IdleProfile::Balanced, [Wait::None, Wait::Sleep]),
+            (IdleProfile::Frugal, [Wait::Sleep, Wait::Sleep]),
+        ] {
             let idle = Idle::new(profile);
-            for expects in [false, true] {
-                let waits =
-                    [true, false].map(|worked| idle.wait(Instant::ZERO, Iteration { worked, expects, busy: false }));
-                assert_eq!(waits, [after_work, wait], "{profile:?}");
-            }
+            let asked = [true, false].map(|worked| idle.wait(Instant::ZERO, Iteration { worked, busy: false }));
+            assert_eq!(asked, waits, "{profile:?}");
         }
     }
 }

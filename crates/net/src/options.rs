@@ -48,8 +48,7 @@ pub enum IdleProfile {
     /// Looks again at once: lowest latency, one core always busy (it yields to
     /// whoever wants to run, and sleeps while CPU-bound processes hold the processors).
     Latency,
-    /// Sleeps until the kernel wakes it, but looks once more at once after a turn that did something while the engine expects a
-    /// packet.
+    /// Sleeps until the kernel wakes it, but looks once more at once after a turn that did something.
     #[default]
     Balanced,
     /// Sleeps at once: least CPU time.

@@ -41,7 +41,7 @@ impl<E: Engine> Node<E> {
         if self.wait_monitor.at.is_none_or(|at| at > self.now) {
             return;
         }
-        let cause = self.engine.wait_state().wait_cause;
+        let cause = self.engine.wait_cause();
         let waits = self.clients.tell_waiting(cause);
         let cause = cause.or_else(|| self.clients.held_by());
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);

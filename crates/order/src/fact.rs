@@ -1,6 +1,6 @@
 //! What an engine reports beside its outputs, and the pressure that it is told of.
 use crate::Engine;
-use consort_types::{Duration, Incarnation, Instant, NodeId, OrderWait};
+use consort_types::{Duration, Incarnation, Instant, NodeId};
 use std::fmt;
 
 /// Pressure outside the engine.
@@ -11,17 +11,6 @@ pub enum Pressure {
     Room(usize),
     /// The node's sockets had no room for packets that came.
     Overflow,
-}
-
-/// What an engine waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitState {
-    /// What the messages wait for that were submitted here and are not yet delivered here. `None` while there are none, and
-    /// from engines that do not know.
-    pub wait_cause: Option<OrderWait>,
-    /// Whether a packet is due at any moment without which messages stand still. Polling for it then costs less than a
-    /// sleep and a wake-up.
-    pub busy_poll_hint: bool,
 }
 
 /// One observation of an engine.

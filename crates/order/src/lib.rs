@@ -11,11 +11,11 @@
 
 use bytes::Bytes;
 use consort_types::{
-    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Service, Ticket, View,
-    ViewCause, ViewId,
+    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait, Position, Service, Ticket,
+    View, ViewCause, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
-pub use fact::{Fact, PeerReach, Pressure, WaitState, each_counter, state_of};
+pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of};
 pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
 pub use replay::{DeclareProgress, Retained};
@@ -322,9 +322,10 @@ pub trait Engine {
         DeclareProgress::Unsupported
     }
 
-    /// What submitted messages wait for, and whether to poll for the next packet. Cheap: drivers ask before every wait.
-    fn wait_state(&self) -> WaitState {
-        WaitState::default()
+    /// What the messages wait for that were submitted here and are not yet delivered here. `None` while there are none, and
+    /// from engines that do not know.
+    fn wait_cause(&self) -> Option<OrderWait> {
+        None
     }
 
     /// Tells every [`Fact`], for status, metrics and tests. Exactly one of them is [`Fact::State`].

@@ -1,10 +1,10 @@
 //! A ring whose handling of packets can be told apart from what the node does around it.
 use crate::operations;
 use bytes::Bytes;
-use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState};
+use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission};
 use consort_ring::Ring;
 use consort_ring::packet::RingPacket;
-use consort_types::{Instant, MessageId, NodeId, Ticket, ViewId};
+use consort_types::{Instant, MessageId, NodeId, OrderWait, Ticket, ViewId};
 
 /// The ring as it is; tokens and data reach it through [`operations`].
 #[derive(Debug)]
@@ -73,8 +73,8 @@ impl Engine for MeteredRing {
         self.0.reads_first()
     }
 
-    fn wait_state(&self) -> WaitState {
-        self.0.wait_state()
+    fn wait_cause(&self) -> Option<OrderWait> {
+        self.0.wait_cause()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

@@ -2,7 +2,7 @@
 use consort_node::{Bytes, ClientId, Disconnect, DisconnectReason, Effect, Identity, Instant, Limits, Node, Reading};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
-    Retained, Submission, WaitState,
+    Retained, Submission,
 };
 use consort_types::{
     ClusterId, ConfigHash, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
@@ -345,8 +345,8 @@ impl Engine for Alone {
         let _ = self.log.iter().skip_while(|delivery| delivery.position < from).all(see);
     }
 
-    fn wait_state(&self) -> WaitState {
-        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
+    fn wait_cause(&self) -> Option<OrderWait> {
+        HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
@@ -362,9 +362,5 @@ impl Alone {
 
     fn describe(&self, _now: Instant) -> String {
         "alone".into()
-    }
-
-    fn wait_cause(&self) -> Option<OrderWait> {
-        HOLDS.get(self.orders.reason.load(Ordering::SeqCst).wrapping_sub(1)).copied()
     }
 }

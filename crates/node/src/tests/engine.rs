@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Destination, Engine, Fact, Lane, Link, Malformed,
-    Output, Packet, Payload, Pressure, Refused, Retained, Submission, WaitState,
+    Output, Packet, Payload, Pressure, Refused, Retained, Submission,
 };
 use consort_types::{
     Class, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service,
@@ -325,8 +325,8 @@ impl Engine for Sequencer {
         if self.declared.len() < 3 { DeclareProgress::Pending } else { self.declaring }
     }
 
-    fn wait_state(&self) -> WaitState {
-        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
+    fn wait_cause(&self) -> Option<OrderWait> {
+        self.wait_cause.filter(|_| self.queued > 0)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
@@ -342,9 +342,5 @@ impl Sequencer {
 
     fn describe(&self, _now: Instant) -> String {
         format!("testing, {} queued", self.queue.len())
-    }
-
-    fn wait_cause(&self) -> Option<OrderWait> {
-        self.wait_cause.filter(|_| self.queued > 0)
     }
 }

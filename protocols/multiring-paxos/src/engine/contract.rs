@@ -3,9 +3,7 @@ use super::{Farewell, MultiRing};
 use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
-use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission, WaitState,
-};
+use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission};
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages.
@@ -111,11 +109,11 @@ impl Engine for MultiRing {
         Lane::Data
     }
 
-    fn wait_state(&self) -> WaitState {
-        let cut_off = |ring: &consort_paxos::Paxos| ring.wait_state().wait_cause == Some(OrderWait::Membership);
+    fn wait_cause(&self) -> Option<OrderWait> {
+        let cut_off = |ring: &consort_paxos::Paxos| ring.wait_cause() == Some(OrderWait::Membership);
         let membership = self.inside.is_none() || self.rings.values().any(cut_off);
         let cause = if membership { OrderWait::Membership } else { OrderWait::Window };
-        WaitState { wait_cause: (!self.outgoing.is_empty()).then_some(cause), busy_poll_hint: false }
+        (!self.outgoing.is_empty()).then_some(cause)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

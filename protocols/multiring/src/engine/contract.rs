@@ -4,9 +4,9 @@ use crate::journal::Journal;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, WaitState,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission,
 };
-use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
+use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
 impl Engine for JoinedRings {
     type Packet = Packet;
@@ -116,9 +116,8 @@ impl Engine for JoinedRings {
         if token { Lane::Token } else { Lane::Data }
     }
 
-    fn wait_state(&self) -> WaitState {
-        let busy_poll_hint = self.ports.values().any(|port| port.ring.wait_state().busy_poll_hint);
-        WaitState { wait_cause: self.wait_cause(), busy_poll_hint }
+    fn wait_cause(&self) -> Option<OrderWait> {
+        self.waits_for()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

@@ -37,7 +37,7 @@ impl JoinedRings {
         see("waiting_messages", self.room.as_ref().map_or(0, |room| room.store.waiting()) as u64);
     }
 
-    pub(super) fn wait_cause(&self) -> Option<OrderWait> {
+    pub(super) fn waits_for(&self) -> Option<OrderWait> {
         if self.queue.is_empty() && self.queue.all_delivered() {
             return None;
         }

@@ -7,7 +7,7 @@ use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Output, PeerReach,
-    Refused, Retained, Submission, WaitState,
+    Refused, Retained, Submission,
 };
 use consort_types::{
     Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
@@ -147,8 +147,11 @@ impl Engine for Paxos {
         progress
     }
 
-    fn wait_state(&self) -> WaitState {
-        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: false }
+    fn wait_cause(&self) -> Option<OrderWait> {
+        //= X56
+        let cut_off = self.members().is_none() || !self.hears_quorum;
+        let cause = if cut_off { OrderWait::Membership } else { OrderWait::Window };
+        (!self.proposer.is_done()).then_some(cause)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
@@ -224,12 +227,5 @@ impl Paxos {
         format!(
             "{stands}, {role}, led by {leader}, {place} view {view}, knows {next} instances from {first} on, hears {near}, storage {storage}{holders}"
         )
-    }
-
-    fn wait_cause(&self) -> Option<OrderWait> {
-        //= X56
-        let cut_off = self.members().is_none() || !self.hears_quorum;
-        let cause = if cut_off { OrderWait::Membership } else { OrderWait::Window };
-        (!self.proposer.is_done()).then_some(cause)
     }
 }

@@ -157,7 +157,7 @@ fn values_go_around_a_link_that_stays_broken() {
 fn clients_of_a_minority_are_told_that_they_wait_for_the_membership() {
     //= X56 test
     let mut world = settled(5, 3, 3, Storage::Sync);
-    let waits = |world: &World| world.hosts[0].engine.wait_state().wait_cause;
+    let waits = |world: &World| world.hosts[0].engine.wait_cause();
     assert_eq!(waits(&world), None);
     world.stop(1, Disk::Kept);
     world.stop(2, Disk::Kept);

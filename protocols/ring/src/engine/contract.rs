@@ -9,7 +9,6 @@ use bytes::Bytes;
 use consort_member::ViewNumbers;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
-    WaitState,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, ViewCause, ViewId};
 use consort_wire::Lane;
@@ -173,8 +172,15 @@ impl Engine for Ring {
         }
     }
 
-    fn wait_state(&self) -> WaitState {
-        WaitState { wait_cause: self.wait_cause(), busy_poll_hint: self.busy_poll_hint() }
+    fn wait_cause(&self) -> Option<OrderWait> {
+        //= R38
+        if self.io.queue.is_empty() && self.io.queue.all_delivered() {
+            return None;
+        }
+        Some(match &self.state {
+            RingState::Operational(state) => state.wait_cause(&self.io.queue),
+            _ => OrderWait::Membership,
+        })
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
@@ -206,22 +212,6 @@ impl Ring {
 
     pub(crate) fn describe(&self, now: Instant) -> String {
         self.io.presence.describe(now, self.describe_state(now))
-    }
-
-    fn wait_cause(&self) -> Option<OrderWait> {
-        //= R38
-        if self.io.queue.is_empty() && self.io.queue.all_delivered() {
-            return None;
-        }
-        Some(match &self.state {
-            RingState::Operational(state) => state.wait_cause(&self.io.queue),
-            _ => OrderWait::Membership,
-        })
-    }
-
-    fn busy_poll_hint(&self) -> bool {
-        //= R46
-        matches!(&self.state, RingState::Operational(state) if state.rotation.busy_poll_hint(&self.io))
     }
 }
 

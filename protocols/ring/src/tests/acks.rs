@@ -84,18 +84,6 @@ fn while_nobody_says_anything_rotations_prove_it_soon() {
 }
 
 #[test]
-fn who_waits_for_what_others_hold_expects_to_hear_of_it() {
-    //= R46 test
-    //= R48 test
-    let mut net = resting(4);
-    net.submit(0, Service::Safe, "safe");
-    let expecting = |net: &Net| net.rings.iter().filter(|ring| ring.wait_state().busy_poll_hint).count();
-    net.run_until(Duration::from_millis(1), |net| expecting(net) == 4);
-    net.run_until(Duration::from_millis(1), |net| have_all(net, 1));
-    assert_eq!(expecting(&net), 0);
-}
-
-#[test]
 fn who_lacks_a_packet_says_nothing_before_it_came() {
     //= R48 test
     let mut net = resting(4);

@@ -136,54 +136,6 @@ fn a_token_that_rests_is_handed_to_the_one_that_asks_and_goes_round_for_several(
 }
 
 #[test]
-fn the_token_is_expected_where_it_was_asked_for_where_it_came_from_and_while_it_goes_round() {
-    //= R46 test
-    let mut net = Net::formed(3, |_| {});
-    let expecting =
-        |net: &Net| -> Vec<_> { (1..=3).filter(|i| net.rings[i - 1].wait_state().busy_poll_hint).collect() };
-    net.run(Duration::from_millis(105));
-    assert_eq!(expecting(&net), [], "it rests");
-    net.step = Duration::from_micros(25);
-    let visits = net.counter(2, "visits");
-    net.submit(2, Service::Agreed, "x");
-    assert_eq!(expecting(&net), [3], "asked for");
-    net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 3]);
-    assert_eq!(net.counter(2, "visits"), visits, "handed over, but not there yet");
-    net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
-    assert_eq!(net.delivered[0].len(), 1, "it came back with the message");
-    net.run(Duration::from_millis(30));
-    assert!(net.delivered.iter().all(|delivered| delivered.len() == 1));
-    // Two ask.
-    for node in [2, 3] {
-        let packet = RingPacket::TokenRequest(crate::packet::TokenRequest { ring: net.views[0][0].id });
-        net.hand_over(Flying { from: member(node), to: NodeId(1), lane: Lane::Token, packet });
-    }
-    net.run_until(Duration::from_millis(1), |net| expecting(net) == [1, 2, 3]);
-    net.run_until(Duration::from_millis(1), |net| expecting(net).is_empty());
-    net.run(Duration::from_millis(3));
-    assert_eq!(expecting(&net), [], "it rests again");
-
-    net.submit(1, Service::Safe, "y");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 2);
-    net.run_until(Duration::from_millis(3), |net| expecting(net).is_empty());
-    net.run(Duration::from_millis(20));
-    let grants = net.total("grants");
-    net.submit(0, Service::Agreed, "own");
-    net.run_until(Duration::from_millis(1), |net| net.delivered[2].len() == 3);
-    assert_eq!((expecting(&net), net.total("grants") - grants), (vec![], 1), "it never left");
-    let visits = net.counter(1, "visits");
-    (0..200).for_each(|_| net.submit(1, Service::Agreed, vec![7; 1_300]));
-    net.run_until(Duration::from_millis(1), |net| net.counter(1, "visits") > visits);
-    assert!(expecting(&net).contains(&2), "it goes round");
-
-    let mut alone = Net::formed(1, |_| {});
-    alone.submit(0, Service::Agreed, "z");
-    alone.run(Duration::from_millis(1));
-    assert_eq!(alone.delivered[0].len(), 1);
-    assert!(!alone.rings[0].wait_state().busy_poll_hint);
-}
-
-#[test]
 fn a_token_that_is_lost_when_it_is_handed_over_is_sent_again_to_the_same_one() {
     //= R30 test
     //= R25 test

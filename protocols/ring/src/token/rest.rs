@@ -227,18 +227,6 @@ impl Rotation {
         }
         self.requested_by.add(from);
     }
-
-    /// Whether the token is on its way and comes within a rotation (it is known to be busy, it is asked for, or it is granted
-    /// from here), or members are about to say what they hold.
-    pub fn busy_poll_hint(&self, io: &RingIo) -> bool {
-        //= R46
-        let comes = match &self.token {
-            TokenState::Passed(copy) | TokenState::Returned(copy) => copy.idle == 0,
-            TokenState::Granted { .. } | TokenState::Awaited => true,
-            TokenState::Parked(..) => false,
-        };
-        comes || io.timers.is_armed(Timer::TokenRequest) || self.awaits_acks()
-    }
 }
 
 /// Whether every member holds all that was numbered, as far as the token knows.
