@@ -18,6 +18,9 @@ pub const LONG: [Budget; 4] = [
     Budget { stands: 2, instances: 1, crashes: 1, ..NOTHING },
 ];
 
+/// The same where one acceptor was not told of the log that it has begun.
+pub const UNTOLD: [Budget; 1] = [Budget { stands: 1, instances: 1, ..NOTHING }];
+
 const NOTHING: Budget =
     Budget { stands: 0, instances: 0, losses: 0, overtakings: 0, crashes: 0, forgets: 0, repeats: 0 };
 
@@ -31,7 +34,18 @@ const SAMPLE: u64 = 2_000;
 /// # Errors
 /// The first broken promise.
 pub fn run(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
-    let mut world = World::new(|_| {});
+    within(World::new(|_| {}), budget)
+}
+
+/// Searches within bounds where one acceptor was not told of its log.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_untold(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
+    within(World::untold(|_| {}), budget)
+}
+
+fn within(mut world: World, budget: Budget) -> Result<Report<Contested>, Box<Found>> {
     world.budget = budget;
     search(&world, MOST, SAMPLE)
 }

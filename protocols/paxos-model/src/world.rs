@@ -15,7 +15,6 @@ use std::rc::Rc;
 
 /// When everything happens.
 const NOW: Instant = Instant(1_000_000_000_000);
-const LOG: LogId = LogId(5);
 
 /// How much may happen on one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -104,11 +103,22 @@ pub struct World {
 impl World {
     /// Three acceptors that have begun a log and promised nothing.
     pub fn new(adjust: impl Fn(&mut Config)) -> Self {
+        Self::told(NODES, adjust)
+    }
+
+    /// The same, but the last one was not told in time that the log had begun.
+    pub fn untold(adjust: impl Fn(&mut Config)) -> Self {
+        Self::told(NODES - 1, adjust)
+    }
+
+    /// The first so many know the log; all have begun it.
+    fn told(told: usize, adjust: impl Fn(&mut Config)) -> Self {
         let mut config = Config::new(NodeId(0), (0..NODES as u16).map(NodeId).collect());
         adjust(&mut config);
+        let founders: Vec<_> = (0..NODES as u16).map(|node| MemberId::new(node, 1)).collect();
         let start = LogStart {
-            log: LOG,
-            founders: Vec::new(),
+            log: LogId::of(&founders),
+            founders,
             lives: Lives::default(),
             promised: Ballot::ZERO,
             from: Checkpoint::default(),
@@ -116,7 +126,7 @@ impl World {
         let disk = Rc::new(vec![Record::Checkpoint(Box::new(start)).encode()]);
         let mut world = Self {
             nodes: Default::default(),
-            disks: std::array::from_fn(|_| disk.clone()),
+            disks: std::array::from_fn(|i| if i < told { disk.clone() } else { Rc::default() }),
             forgot: [false; NODES],
             lives: [0; NODES],
             ways: Default::default(),
@@ -192,7 +202,9 @@ impl World {
             let next = node.engine.proposes_at();
             actions.extend(next.is_some_and(|at| at < u64::from(b.instances)).then_some(Action::Propose(i)));
             actions.extend((b.repeats > 0).then_some(Action::Repeat(i)));
-            actions.extend((b.crashes > 0).then_some(Action::Crash(i)));
+            let others_remember = (0..NODES).all(|j| j == i || !self.forgot[j]);
+            let crashes = b.crashes > 0 && (others_remember || !self.disks[i].is_empty());
+            actions.extend(crashes.then_some(Action::Crash(i)));
             actions
                 .extend((b.crashes > 0 && b.forgets > 0 && !self.forgot.contains(&true)).then_some(Action::Forget(i)));
         }
@@ -224,6 +236,8 @@ impl World {
             Action::Crash(i) => {
                 self.budget.crashes -= 1;
                 self.crash(i);
+                // Whose disk holds nothing has forgotten, too.
+                self.forgot[i] |= self.disks[i].is_empty();
             }
             Action::Forget(i) => {
                 self.budget.crashes -= 1;

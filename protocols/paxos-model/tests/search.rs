@@ -1,5 +1,5 @@
 //! The short searches, and that a search notices what is broken.
-use consort_paxos_model::suite::{SHORT, name, run};
+use consort_paxos_model::suite::{SHORT, UNTOLD, name, run, run_untold};
 
 #[test]
 fn no_order_of_events_within_the_bounds_breaks_a_promise() {
@@ -8,6 +8,16 @@ fn no_order_of_events_within_the_bounds_breaks_a_promise() {
         assert!(report.complete, "{}: {report}", name(budget));
         assert!(report.states > 1_000 && report.continued > 0, "a search through next to nothing: {report}");
         assert!(budget.stands < 2 || report.tally.0 > 100, "no two ballots ever met: {report}");
+    }
+}
+
+#[test]
+fn no_order_of_events_breaks_a_promise_where_one_acceptor_was_not_told_of_its_log() {
+    //= X58 test
+    for budget in UNTOLD {
+        let report = run_untold(budget).unwrap_or_else(|found| panic!("{}: {found}", name(budget)));
+        assert!(report.complete, "{}: {report}", name(budget));
+        assert!(report.states > 1_000 && report.continued > 0, "a search through next to nothing: {report}");
     }
 }
 
