@@ -21,6 +21,15 @@ fn play(setup: Setup, steps: &[Step], broken: Broken) -> Result<World, String> {
     Ok(world)
 }
 
+/// Nothing is broken but what `cargo xtask mutants` asks for.
+fn as_asked() -> Broken {
+    #[cfg(feature = "mutants")]
+    let broken = Broken { rule: mutants::broken(), ..Broken::default() };
+    #[cfg(not(feature = "mutants"))]
+    let broken = Broken::default();
+    broken
+}
+
 /// A promise's name, from what is said of it.
 fn promise(said: &str) -> &str {
     said.split_once(':').map_or(said, |(name, _)| name)
@@ -57,13 +66,13 @@ fn readers_of_any_rings_agree_whatever_they_subscribe_and_however_often_they_cra
     let (mut handed_out, mut recovered, mut changes, seeds) = (0, 0, 0, read("SEEDS", 2_000));
     for seed in first..first + seeds {
         let (setup, steps) = draw(seed);
-        match play(setup, &steps, Broken::default()) {
+        match play(setup, &steps, as_asked()) {
             Ok(world) => {
                 handed_out += world.handed_out;
                 recovered += world.recovered;
                 changes += world.changes;
             }
-            Err(said) => panic!("seed {seed}: {}", shortest(setup, steps, Broken::default(), &said)),
+            Err(said) => panic!("{said}\nseed {seed}: {}", shortest(setup, steps, as_asked(), &said)),
         }
     }
     println!("{seeds} schedules, {handed_out} items handed out, {recovered} recoveries, {changes} changes");

@@ -98,7 +98,8 @@ impl JoinedRings {
     /// A member lacks messages that this one may hold. What it holds does not change any more.
     pub(super) fn on_wants(&mut self, from: MemberId, member: usize, mut number: u64, offset: u32) {
         //= TM41
-        if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) {
+        let silent = crate::mutated!(self.config, FetchUnanswered);
+        if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) || silent {
             return;
         }
         let room_left = self.config.ring.datagram.packet_room() - PIECE_AROUND;

@@ -66,7 +66,8 @@ impl JoinedRings {
     pub(super) fn hand_out_rest(&mut self, room: &mut Room) {
         //= TM42
         room.call = PrimaryCall::Renounced; // a view that is being closed does not become primary any more
-        while let Some((key, member, message)) = room.store.next() {
+        let forgotten = crate::mutated!(self.config, RestForgotten);
+        while let Some((key, member, message)) = room.store.next().filter(|_| !forgotten) {
             let message = message.clone();
             room.store.hand_out();
             let sender = room.view.members.get(member).copied().unwrap_or_default();
@@ -123,7 +124,8 @@ impl JoinedRings {
         let Some(room) = self.room.as_mut() else { return };
         room.tell_at = None;
         let (view, held) = (room.view.id, room.store.held().to_vec());
-        if matches!(self.stage, Stage::Open | Stage::Halted) {
+        let silent = crate::mutated!(self.config, TellsNothing);
+        if matches!(self.stage, Stage::Open | Stage::Halted) && !silent {
             self.say(None, RelayedContent::Holds { view, held });
             self.vs.spoke(now);
         }

@@ -140,8 +140,7 @@ impl JoinedRings {
     fn on_begin(&mut self, place: Place, view: ViewId, configuration: ViewId) {
         //= TM30
         let Some(port) = self.ports.get_mut(&place.ring) else { return };
-        let here = port.configuration() == Some(configuration) || crate::mutated!(self.config, BeginsAnywhere);
-        if !here {
+        if port.configuration() != Some(configuration) {
             self.counters.void += 1;
             return;
         }
@@ -186,11 +185,11 @@ impl JoinedRings {
 
     fn on_content(&mut self, now: Instant, place: Place, content: CarrierContent) {
         let phase = self.phase(place.ring);
-        let own = place.sender == self.me() && !crate::mutated!(self.config, OwnVoided);
+        let own = place.sender == self.me();
         let begun = self.ports.get(&place.ring).is_some_and(|port| port.part == Part::Begun);
         let open = match phase {
             Phase::Open => begun,
-            Phase::Shut => begun && (own || crate::mutated!(self.config, EndIgnored)),
+            Phase::Shut => begun && own,
             Phase::Forming => begun && crate::mutated!(self.config, BeginsUnasked),
         };
         if !open || !matches!(self.stage, Stage::Open | Stage::Halted) {
@@ -237,7 +236,8 @@ impl JoinedRings {
             self.counters.unreadable += 1;
             return;
         }
-        let key = Key { stamp: if first { place.stamp } else { data.stamp }, ring: data.ring };
+        let by_place = first || crate::mutated!(self.config, StampsAnew);
+        let key = Key { stamp: if by_place { place.stamp } else { data.stamp }, ring: data.ring };
         if place.regular && phase == Phase::Open && !first {
             //= TM12
             room.horizons.reach(place.ring, key.ring, key.stamp);
