@@ -8,7 +8,7 @@ use crate::line::{Entry, Point, ReplicaId};
 use crate::machine::{Merge, Parted, Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
-use crate::shared::{Request, Shared};
+use crate::shared::{CutId, Request, Shared};
 use bytes::Bytes;
 use consort::{
     ChangeCause, ClientId, Event, Fate, GroupName, GroupView, Message, NodeId, PrivateName, Service, Session,
@@ -43,8 +43,8 @@ pub(crate) struct Driver<M: StateMachine> {
     checkpoints: Option<Checkpoints>,
     names: BTreeMap<Peer, PrivateName>,
     calls: BTreeMap<u64, (Answer<Response>, usize)>,
-    /// Which command each send is.
-    sends: BTreeMap<u64, u64>,
+    /// What each send is.
+    sends: BTreeMap<u64, Sent>,
     under_way: usize,
     readers: BTreeMap<u64, Vec<Answer<()>>>,
     waits: Option<String>,
@@ -53,6 +53,14 @@ pub(crate) struct Driver<M: StateMachine> {
     saving: Option<JoinHandle<std::io::Result<()>>>,
     saved: u64,
     origin: crate::line::Origin,
+}
+
+/// What was sent, of which the fate counts.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    /// The command of this number.
+    Command(u64),
+    Cut(CutId),
 }
 
 /// Why the loop ends.
@@ -119,6 +127,7 @@ impl<M: StateMachine> Driver<M> {
         let mut state = self.shared.state();
         (state.ended, state.waits) = (Some(error_told.clone()), Some(error_told.to_string()));
         drop(state);
+        self.shared.told_current(false, &error_told);
         let calls = std::mem::take(&mut self.calls).into_values();
         calls.for_each(|(answer, _)| answer.give(Err(error_told.clone())));
         let readers = std::mem::take(&mut self.readers).into_values().flatten();
@@ -164,6 +173,7 @@ impl<M: StateMachine> Driver<M> {
                     Some(why) => answer.give(Err(Error::Outside(why))),
                     None => marks.push(answer),
                 },
+                Ok(Request::Cut(id, groups)) => self.cut(id, &groups)?,
                 Ok(Request::Stop(answer)) => return Err(End::Asked(answer)),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => return Err(End::NobodyAsks),
@@ -192,6 +202,19 @@ impl<M: StateMachine> Driver<M> {
         let number = self.engine.call(command);
         self.under_way += cost;
         self.calls.insert(number, (answer, cost));
+    }
+
+    /// Behind all that was begun here before.
+    fn cut(&mut self, id: CutId, groups: &[GroupName]) -> Result<(), End> {
+        self.act()?;
+        if let Some(why) = self.refuses() {
+            self.shared.miss(id, Error::Outside(why));
+        } else {
+            let cut = Frame::Cut { origin: id.0, number: id.1 };
+            let send = self.session.send(Service::Safe, groups, &cut.encode())?;
+            self.sends.insert(send, Sent::Cut(id));
+        }
+        Ok(())
     }
 
     fn answer(&mut self, number: u64, answer: Result<Response, Error>) {
@@ -234,14 +257,17 @@ impl<M: StateMachine> Driver<M> {
 
     fn take_fate(&mut self, send: u64, fate: Fate) {
         self.waits = None;
-        let Some(number) = self.sends.remove(&send) else { return };
-        match fate {
-            Fate::Ordered { .. } => {}
-            Fate::Forgotten => self.engine.resend(number),
-            Fate::Refused(refusal) => {
+        let Some(sent) = self.sends.remove(&send) else { return };
+        match (sent, fate) {
+            (_, Fate::Ordered { .. }) => {}
+            (Sent::Command(number), Fate::Forgotten) => self.engine.resend(number),
+            (Sent::Command(number), Fate::Refused(refusal)) => {
                 self.engine.forget(number);
                 self.answer(number, Err(Error::Refused(refusal.to_string())));
             }
+            // Sent again it would have another place, and some may have passed this one.
+            (Sent::Cut(id), Fate::Forgotten) => self.shared.miss(id, missed()),
+            (Sent::Cut(id), Fate::Refused(refusal)) => self.shared.miss(id, Error::Refused(refusal.to_string())),
         }
     }
 
@@ -340,6 +366,7 @@ impl<M: StateMachine> Driver<M> {
                     let readers = self.readers.remove(&number).into_iter().flatten();
                     readers.for_each(|answer| answer.give(Ok(())));
                 }
+                Effect::Cut { origin, number } => self.shared.pass((origin, number)),
                 Effect::Donate { id, peer, gift } => {
                     let shared = Arc::clone(&self.shared);
                     let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
@@ -364,7 +391,7 @@ impl<M: StateMachine> Driver<M> {
     fn send(&mut self, frame: &Frame) -> Result<(), End> {
         let send = self.session.send(Service::Safe, std::slice::from_ref(&self.group), &frame.encode())?;
         if let Frame::Command { number, .. } = frame {
-            self.sends.insert(send, *number);
+            self.sends.insert(send, Sent::Command(*number));
         }
         Ok(())
     }
@@ -383,6 +410,7 @@ impl<M: StateMachine> Driver<M> {
     /// Marks that passed while it was away said nothing to it.
     fn on_current(&mut self, current: bool) {
         tracing::info!("the replica of group {} is {}up to date", self.group, if current { "" } else { "not " });
+        self.shared.told_current(current, &missed());
         let readers: Vec<_> = std::mem::take(&mut self.readers).into_values().flatten().collect();
         if current && !readers.is_empty() {
             let number = self.engine.send_mark();
@@ -463,4 +491,8 @@ impl<M: StateMachine> Driver<M> {
         let _ = self.session.finish(LAST_WORDS);
         saved
     }
+}
+
+fn missed() -> Error {
+    Error::Outside("the replica was away, or its daemons were; ask again".to_owned())
 }

@@ -50,6 +50,8 @@ pub(crate) enum Effect {
     Apply { at: Point, entry: Entry },
     /// An own mark was passed: the machine has all that was answered before it was sent.
     Passed { number: u64 },
+    /// Where machines of several groups are looked at.
+    Cut { origin: Origin, number: u64 },
     /// Send the machine as it is now, or commands, and this with it.
     Donate { id: ReplicaId, peer: Peer, gift: Box<Gift> },
     /// What was donated to it is of no use any more.
@@ -451,6 +453,7 @@ impl Engine {
             Frame::Mark { origin, number } if origin == self.settings.origin && number > 0 => {
                 self.held.push_back(Effect::Passed { number });
             }
+            Frame::Cut { origin, number } => self.held.push_back(Effect::Cut { origin, number }),
             Frame::Command { .. } | Frame::Mark { .. } => {}
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),

@@ -13,6 +13,7 @@ const MARK: u8 = 2;
 const HELLO: u8 = 3;
 const READY: u8 = 4;
 const GONE: u8 = 5;
+const CUT: u8 = 6;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,11 @@ pub(crate) enum Frame {
     Gone {
         id: ReplicaId,
         peer: Peer,
+    },
+    /// Replicas of several groups are looked at where this stands.
+    Cut {
+        origin: Origin,
+        number: u64,
     },
 }
 
@@ -74,6 +80,7 @@ impl Frame {
                 out.extend_from_slice(body);
             }
             Self::Mark { origin, number } => put_numbered(&mut out, MARK, *origin, *number),
+            Self::Cut { origin, number } => put_numbered(&mut out, CUT, *origin, *number),
             Self::Hello(hello) => hello.put(&mut out),
             Self::Ready { id, peer, ask } => {
                 put_peer(&mut out, READY, *id, *peer);
@@ -92,6 +99,7 @@ impl Frame {
                 return Ok(Self::Command { origin, number, body: bytes.slice(reader.at()..) });
             }
             MARK => Self::Mark { origin: Origin(read_u128(&mut reader, "origin")?), number: reader.u64("number")? },
+            CUT => Self::Cut { origin: Origin(read_u128(&mut reader, "origin")?), number: reader.u64("number")? },
             HELLO => Self::Hello(Box::new(Hello::read(&mut reader)?)),
             READY => {
                 let (id, peer) = read_peer(&mut reader)?;
@@ -222,6 +230,7 @@ mod tests {
         vec![
             Frame::Command { origin, number: 5, body: Bytes::from_static(b"set") },
             Frame::Mark { origin, number: 6 },
+            Frame::Cut { origin, number: 7 },
             Frame::Hello(Box::new(hello)),
             Frame::Ready { id, peer, ask: 1 },
             Frame::Gone { id, peer },

@@ -55,7 +55,7 @@
 //!   of them: where those that may know more are missing, the others wait and say for whom ([`Replica::waits_for`]).
 //!   While a group's first replicas have not all been up to date once, the loss of one may lose what it alone answered.
 //! - **Linearizable.** [`Replica::call`] and [`Replica::read_latest`] are; [`Replica::read`] may be late, and never goes
-//!   back.
+//!   back. [`Replica::cut`] looks at machines of several groups at one place of the order.
 //!
 //! With the feature `serde` a state that serde can write and read is a machine once it says how a command changes it: `State`.
 //!
@@ -73,6 +73,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod checkpoint;
+mod cut;
 mod donation;
 mod driver;
 mod engine;
@@ -89,6 +90,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub use cut::Cut;
 pub use machine::{Merge, Parted, Position, StateMachine};
 pub use options::{Error, Options, Outside, Response};
 pub use pending::Pending;

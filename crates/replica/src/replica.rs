@@ -1,15 +1,17 @@
 //! The handle of a replica: for many threads.
 use crate::checkpoint::Checkpoints;
+use crate::cut::{Cut, Entries};
 use crate::driver::Driver;
 use crate::engine::{Engine, Settings};
 use crate::line::{Line, Origin, ReplicaId, Seen};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Response};
 use crate::pending::{Pending, pending};
-use crate::shared::{Request, Shared, State};
+use crate::shared::{Looks, Request, Shared, State};
 use bytes::Bytes;
 use consort::{GroupName, Session};
 use rustix::event::{EventfdFlags, eventfd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -79,7 +81,15 @@ impl<M: StateMachine> Replica<M> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let wake = wake.map_err(|error| Error::Session(error.to_string()))?;
         let state = State { position: Position(line.end.position), ..State::default() };
-        let shared = Arc::new(Shared { machine: RwLock::new(machine), state: Mutex::new(state), wake });
+        let shared = Arc::new(Shared {
+            machine: RwLock::new(machine),
+            state: Mutex::new(state),
+            wake,
+            group: group.clone(),
+            origin: settings.origin,
+            cuts: AtomicU64::new(0),
+            looks: Mutex::new(Looks::default()),
+        });
         let (requests, receiver): (_, Receiver<Request>) = channel();
         let engine = Engine::new(settings, line, seen);
         let driver = Driver::new(engine, session, group.clone(), Arc::clone(&shared), options, checkpoints);
@@ -131,6 +141,31 @@ impl<M: StateMachine> Replica<M> {
         pending
     }
 
+    /// Looks at machines of several groups at one place of the order that all of them share: each has what was answered
+    /// before this call, at any replica, and none has what another lacks that came before it. `look` is told which of the
+    /// `replicas` it sees. It runs in the thread of that replica, which takes no command meanwhile. Nothing is changed.
+    ///
+    /// The replicas are of one cluster, each of a group of its own. Where the daemons have many rings, one of them must be
+    /// global.
+    ///
+    /// The answer is [`Error::Outside`] where a replica is not up to date, or was not where the place passed: ask again.
+    /// It is [`Error::Refused`] where the daemons order nothing for all these groups, and what ended a replica.
+    pub fn cut<T: Send + 'static>(
+        replicas: &[Self],
+        look: impl Fn(usize, &M) -> T + Send + Sync + 'static,
+    ) -> Cut<M, T> {
+        let shared: Vec<_> = replicas.iter().map(|replica| Arc::clone(&replica.shared)).collect();
+        let id = shared
+            .first()
+            .map_or((Origin(0), 0), |first| (first.origin, first.cuts.fetch_add(1, Ordering::Relaxed) + 1));
+        let groups = shared.iter().map(|shared| shared.group.clone()).collect();
+        let (entries, pending, all_wait) = Entries::enter(shared, id, look);
+        if let (Some(first), true) = (replicas.first(), all_wait) {
+            first.request(Request::Cut(id, groups));
+        }
+        Cut::new(pending, entries)
+    }
+
     /// How far the machine is here.
     pub fn position(&self) -> Position {
         self.shared.state().position
@@ -139,6 +174,11 @@ impl<M: StateMachine> Replica<M> {
     /// Why commands wait, in words; `None` where they do not.
     pub fn waits_for(&self) -> Option<String> {
         self.shared.state().waits.clone()
+    }
+
+    /// What has ended the replica, if anything has.
+    pub fn ended(&self) -> Option<Error> {
+        self.shared.state().ended.clone()
     }
 
     /// Ends the replica; where it keeps checkpoints, with one. The others are told.
@@ -157,6 +197,7 @@ impl<M: StateMachine> Replica<M> {
             match unsent.0 {
                 Request::Call(_, answer) => answer.give(Err(error)),
                 Request::Mark(answer) | Request::Stop(answer) => answer.give(Err(error)),
+                Request::Cut(id, _) => self.shared.miss(id, error),
             }
         }
         self.shared.wake();

@@ -1,9 +1,13 @@
 //! Between the handles of a replica and its thread.
+use crate::line::Origin;
 use crate::machine::Position;
 use crate::options::{Error, Response};
 use crate::pending::Answer;
 use bytes::Bytes;
+use consort::GroupName;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// What is asked of the thread that runs a replica.
@@ -11,6 +15,8 @@ pub(crate) enum Request {
     Call(Bytes, Answer<Response>),
     /// Answered once the machine has all that was answered before.
     Mark(Answer<()>),
+    /// To these groups, of which the own is one.
+    Cut(CutId, Vec<GroupName>),
     Stop(Answer<()>),
 }
 
@@ -20,6 +26,36 @@ pub(crate) struct Shared<M> {
     pub machine: RwLock<M>,
     pub state: Mutex<State>,
     pub wake: OwnedFd,
+    pub group: GroupName,
+    pub origin: Origin,
+    /// How many cuts were begun here.
+    pub cuts: AtomicU64,
+    pub looks: Mutex<Looks<M>>,
+}
+
+/// Names a place in the order where machines are looked at: who asked, and its how manieth question.
+pub(crate) type CutId = (Origin, u64);
+
+/// What looks at a machine; with an error where the place was missed.
+pub(crate) type Look<M> = Box<dyn FnOnce(Result<&M, Error>) + Send>;
+
+/// Who looks at this machine, and where.
+pub(crate) struct Looks<M> {
+    /// While it is up to date no place is missed.
+    pub current: bool,
+    pub waiting: BTreeMap<CutId, Look<M>>,
+}
+
+impl<M> Default for Looks<M> {
+    fn default() -> Self {
+        Self { current: false, waiting: BTreeMap::new() }
+    }
+}
+
+impl<M> std::fmt::Debug for Looks<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Looks").field("current", &self.current).field("waiting", &self.waiting.len()).finish()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -33,6 +69,33 @@ pub(crate) struct State {
 impl<M> Shared<M> {
     pub fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn looks(&self) -> MutexGuard<'_, Looks<M>> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The machine stands at a place: whoever waits for it looks.
+    pub fn pass(&self, id: CutId) {
+        let look = self.looks().waiting.remove(&id);
+        if let Some(look) = look {
+            look(Ok(&self.machine.read().unwrap_or_else(PoisonError::into_inner)));
+        }
+    }
+
+    /// The place is missed here, or nowhere in the order.
+    pub fn miss(&self, id: CutId, why: Error) {
+        let look = self.looks().waiting.remove(&id);
+        look.into_iter().for_each(|look| look(Err(why.clone())));
+    }
+
+    /// It is up to date from here, or misses all that is waited for.
+    pub fn told_current(&self, current: bool, why: &Error) {
+        let mut looks = self.looks();
+        looks.current = current;
+        let missed = if current { BTreeMap::new() } else { std::mem::take(&mut looks.waiting) };
+        drop(looks);
+        missed.into_values().for_each(|look| look(Err(why.clone())));
     }
 
     /// Has the replica's thread look.

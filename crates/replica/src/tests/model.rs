@@ -83,6 +83,9 @@ pub struct World {
     history: Vec<(Origin, u64)>,
     /// So much of it was answered.
     answered: usize,
+    /// How much was answered when each cut was sent, and where it stands.
+    cuts: BTreeMap<(Origin, u64), (usize, Option<usize>)>,
+    pub passed: usize,
     next: u64,
     /// All were up to date once.
     founded: bool,
@@ -107,6 +110,8 @@ impl World {
             transfers: Vec::new(),
             history: Vec::new(),
             answered: 0,
+            cuts: BTreeMap::new(),
+            passed: 0,
             next: 1,
             founded: false,
             crashes: 0,
@@ -198,6 +203,8 @@ impl World {
     /// What its daemon sent into a view that has closed without it.
     fn send_again(&mut self, item: Item) {
         match item {
+            // A session orders a send once at most; that one which was not is never sent again.
+            Item::Frame(Frame::Cut { .. }, ..) => {}
             Item::Frame(frame, _, id) => {
                 if let Some(client) = self.clients.iter_mut().find(|client| own_id(client) == id) {
                     client.outbox.push_back(frame);
@@ -324,6 +331,13 @@ impl World {
                         assert!(own.state.len() >= least, "c{client}: a reader goes back");
                     }
                 }
+                Effect::Cut { origin, number } => {
+                    let len = own.state.len();
+                    let (least, place) = self.cuts.get_mut(&(origin, number)).unwrap();
+                    assert!(len >= *least, "c{client}: a cut goes back");
+                    assert_eq!(*place.get_or_insert(len), len, "c{client}: a cut stands elsewhere");
+                    self.passed += 1;
+                }
                 Effect::Donate { id, peer, gift } => {
                     let (from, state) = (own_id(own), own.state.clone());
                     self.log.push(format!("c{client} serves {peer:?}"));
@@ -422,7 +436,12 @@ impl World {
                 self.clients[client].marks.insert(number, self.answered);
                 self.drain(client);
             }
-            19..40 => self.send_next(client),
+            19..22 if self.clients[client].engine.is_current() => {
+                let (origin, number) = (self.clients[client].engine.origin(), self.number());
+                self.cuts.insert((origin, number), (self.answered, None));
+                self.clients[client].outbox.push_back(Frame::Cut { origin, number });
+            }
+            22..40 => self.send_next(client),
             40..60 => self.receive_next(client),
             60..78 => {
                 let view = &mut self.views[self.at[node]];
@@ -540,14 +559,15 @@ fn each(crashes: f64, mut see: impl FnMut(u64, &World, bool)) {
 
 #[test]
 fn replicas_that_keep_their_memory_agree_and_all_catch_up() {
-    let (mut served, mut elected) = ([0; 3], 0);
+    let (mut served, mut elected, mut passed) = ([0; 3], 0, 0);
     each(0.0, |seed, world, healed| {
         assert!(healed, "seed {seed}: {}\n{}", world.why(), world.log.join("\n"));
         (0..3).for_each(|kind| served[kind] += world.served[kind]);
         elected += world.elected;
+        passed += world.passed;
     });
-    println!("served {served:?}, became current {elected}");
-    assert!(served.iter().all(|count| *count > 0) && elected > 0, "{served:?}");
+    println!("served {served:?}, became current {elected}, passed cuts {passed}");
+    assert!(served.iter().all(|count| *count > 0) && elected > 0 && passed > 0, "{served:?}");
 }
 
 #[test]

@@ -172,3 +172,23 @@ fn what_is_held_back_is_applied_once_a_message_of_the_next_view_shows_that_it_co
     engine.on_frame(command(9, 1));
     assert_eq!(engine.applied().position, 1, "the same once more");
 }
+
+#[test]
+fn a_cut_is_passed_where_it_stands_behind_what_is_held_back() {
+    let mut engines = founded(2);
+    let engine = &mut engines[0];
+    effects(engine);
+    let cut = Frame::Cut { origin: Origin(9), number: 7 };
+    let passed = Effect::Cut { origin: Origin(9), number: 7 };
+    engine.on_frame(cut.clone());
+    assert_eq!(effects(engine), std::slice::from_ref(&passed));
+    engine.on_signal();
+    engine.on_frame(command(9, 1));
+    engine.on_frame(cut);
+    assert!(effects(engine).is_empty(), "neither may count");
+    engine.on_membership(membership((2, 0), &[1], &[1]));
+    let mark = said(engine);
+    engine.on_frame(mark[0].clone());
+    let all = effects(engine);
+    assert!(matches!(&all[..], [Effect::Apply { .. }, last] if *last == passed), "{all:?}");
+}
