@@ -1,0 +1,224 @@
+//! A store: a replica of each partition, and what is asked of them.
+use crate::arcs::{Arcs, PARTITIONS_MAX};
+use crate::command::{Command, Outcome};
+use crate::limits::Limits;
+use crate::partition::Partition;
+use bytes::Bytes;
+use consort::{Address, GroupName, SessionOptions};
+use consort_replica::{Error, Options, Outside, Pending, Replica, Response};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The longest name of a store.
+pub const NAME_MAX: usize = 32;
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Names the store: its groups are `kv.NAME.1` and so on, one for each partition.
+    pub name: String,
+    /// The daemons, in the order in which they are tried.
+    pub daemons: Vec<Address>,
+    /// How sessions are made.
+    pub session: SessionOptions,
+    /// How many partitions the store has, 1 to 64. All servers of a store say the same.
+    pub partitions: u16,
+    /// So many servers begin the store together.
+    pub founders: usize,
+    /// Where checkpoints are kept, if any: a directory of this server's own.
+    pub state: Option<PathBuf>,
+    /// A checkpoint of a partition is made behind so many of its commands.
+    pub checkpoint_every: u64,
+    /// Bytes of commands that each partition keeps for servers which were away.
+    pub log_bytes: usize,
+    /// What it takes at most.
+    pub limits: Limits,
+}
+
+/// Why a store cannot be opened, or goes on no more.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The name cannot be one.
+    #[error("store name `{0}`: use 1 to {NAME_MAX} letters, digits, - and _")]
+    Name(String),
+    /// There are too many partitions, or none.
+    #[error("{0} partitions; give 1 to {PARTITIONS_MAX}")]
+    Partitions(u16),
+    /// The store was begun with another number of partitions.
+    #[error("store `{name}` has {held} partitions, not {given}; give {held}")]
+    Layout {
+        /// Which store.
+        name: String,
+        /// How many it has.
+        held: u16,
+        /// How many were given.
+        given: u16,
+    },
+    /// A replica could not start, or has ended.
+    #[error("partition {partition}: {error}")]
+    Replica {
+        /// Which, from 1.
+        partition: usize,
+        /// Why.
+        error: Error,
+    },
+}
+
+/// What a store holds of a command's bytes until it is applied.
+struct UnderWay {
+    bytes: Bytes,
+    all: Arc<AtomicUsize>,
+}
+
+impl AsRef<[u8]> for UnderWay {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes.len(), Ordering::Relaxed);
+    }
+}
+
+/// A server's part of a store: a replica of each partition.
+#[derive(Debug)]
+pub struct Store {
+    name: String,
+    arcs: Arcs,
+    replicas: Vec<Replica<Partition>>,
+    limits: Limits,
+    under_way: Arc<AtomicUsize>,
+}
+
+impl Store {
+    /// Starts the replicas. It serves once [`Self::found`] has succeeded.
+    ///
+    /// # Errors
+    /// [`StoreError`]: what was given is wrong, or no daemon can be reached.
+    pub fn open(options: &StoreOptions) -> Result<Self, StoreError> {
+        let StoreOptions { name, partitions, limits, .. } = options;
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || name.len() > NAME_MAX || !name.bytes().all(is_name) {
+            return Err(StoreError::Name(name.clone()));
+        }
+        if !(1..=PARTITIONS_MAX).contains(partitions) {
+            return Err(StoreError::Partitions(*partitions));
+        }
+        let replicas = (1..=usize::from(*partitions)).map(|partition| start(options, partition));
+        Ok(Self {
+            name: name.clone(),
+            arcs: Arcs::new(*partitions),
+            replicas: replicas.collect::<Result<_, _>>()?,
+            limits: *limits,
+            under_way: Arc::default(),
+        })
+    }
+
+    /// Says in each partition how many there are; true once all have heard it. False while a replica is not up to date:
+    /// to be asked again, see [`Self::waits_for`].
+    ///
+    /// # Errors
+    /// [`StoreError::Layout`] where the store has another number; [`StoreError::Replica`] where a replica has ended.
+    pub fn found(&self) -> Result<bool, StoreError> {
+        let given = self.arcs.partitions();
+        let asked: Vec<_> =
+            (0..self.replicas.len()).map(|at| self.begin(at, &Command::Found { partitions: given })).collect();
+        for (at, asked) in asked.into_iter().enumerate() {
+            let Some(asked) = asked else { return Ok(false) };
+            match asked.wait() {
+                Ok(response) => match Outcome::decode(&response.bytes.into()) {
+                    Ok(Outcome::Founded(held)) if held == given => {}
+                    Ok(Outcome::Founded(held)) => {
+                        return Err(StoreError::Layout { name: self.name.clone(), held, given });
+                    }
+                    _ => return Ok(false),
+                },
+                Err(Error::Outside(_) | Error::Unseen) => return Ok(false),
+                Err(error) => return Err(StoreError::Replica { partition: at + 1, error }),
+            }
+        }
+        Ok(true)
+    }
+
+    /// What has ended a replica, if anything has.
+    ///
+    /// # Errors
+    /// [`StoreError::Replica`].
+    pub fn check(&self) -> Result<(), StoreError> {
+        let ended = self.replicas.iter().enumerate().find_map(|(at, replica)| Some((at + 1, replica.ended()?)));
+        ended.map_or(Ok(()), |(partition, error)| Err(StoreError::Replica { partition, error }))
+    }
+
+    /// Why a partition orders nothing here, in words.
+    pub fn waits_for(&self) -> Option<String> {
+        let waits = |(at, replica): (usize, &Replica<Partition>)| {
+            Some(format!("partition {}: {}", at + 1, replica.waits_for()?))
+        };
+        self.replicas.iter().enumerate().find_map(waits)
+    }
+
+    /// Ends all replicas, with a last checkpoint where they keep them.
+    ///
+    /// # Errors
+    /// [`StoreError::Replica`]: the first that could not.
+    pub fn stop(&self) -> Result<(), StoreError> {
+        let stop = |(at, replica): (usize, &Replica<Partition>)| {
+            replica.clone().stop().map_err(|error| StoreError::Replica { partition: at + 1, error })
+        };
+        let stopped: Vec<_> = self.replicas.iter().enumerate().map(stop).collect();
+        stopped.into_iter().collect()
+    }
+
+    /// The store's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How keys lie on partitions.
+    pub const fn arcs(&self) -> Arcs {
+        self.arcs
+    }
+
+    /// What it takes at most.
+    pub const fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// The replicas, one for each partition.
+    pub fn replicas(&self) -> &[Replica<Partition>] {
+        &self.replicas
+    }
+
+    /// Bytes that each partition may hold.
+    pub fn budget(&self) -> u64 {
+        self.limits.memory / u64::from(self.arcs.partitions())
+    }
+
+    /// Begins a command of a partition. `None` where more is under way than may be.
+    pub fn begin(&self, partition: usize, command: &Command<'_>) -> Option<Pending<Response>> {
+        let bytes = command.encode();
+        let before = self.under_way.fetch_add(bytes.len(), Ordering::Relaxed);
+        let fits = before + bytes.len() <= self.limits.under_way.max(bytes.len());
+        let guarded = UnderWay { bytes, all: Arc::clone(&self.under_way) };
+        let replica = self.replicas.get(partition).filter(|_| fits)?;
+        Some(replica.begin(Bytes::from_owner(guarded)))
+    }
+}
+
+fn start(options: &StoreOptions, partition: usize) -> Result<Replica<Partition>, StoreError> {
+    let group = GroupName::new(format!("kv.{}.{partition}", options.name));
+    let group = group.map_err(|_| StoreError::Name(options.name.clone()))?;
+    let mut replica = Options::at(&options.daemons)
+        .session(options.session.clone())
+        .founders(options.founders)
+        .outside(Outside::Refused)
+        .log_bytes(options.log_bytes)
+        .checkpoint_every(options.checkpoint_every);
+    if let Some(state) = &options.state {
+        replica = replica.checkpoints(state.join(format!("partition-{partition}")));
+    }
+    Replica::start(Partition::default(), &group, replica).map_err(|error| StoreError::Replica { partition, error })
+}
