@@ -246,6 +246,8 @@ fn in_a_minority_commands_wait_or_are_refused_with_the_cause_and_go_on_behind_it
     (1..3).for_each(|at| cluster.start(at));
     pending.wait().unwrap();
     assert_eq!(waits.read_latest(|store| store.0["a"].to_string()).unwrap(), "2");
+    wait_until("the other one refuses no more", || refuses.call("set a 3").is_ok());
+    wait_until("both say that nothing waits", || refuses.waits_for().is_none() && waits.waits_for().is_none());
 }
 
 #[test]

@@ -244,13 +244,22 @@ impl<M: StateMachine> Driver<M> {
                 tracing::info!("the replica of group {} lost its daemon: {why}", self.group);
                 self.engine.on_lost();
             }
-            SessionEvent::Waits(wait) => self.waits = Some(wait.text().to_owned()),
+            SessionEvent::Waits(wait) => return self.note_wait(wait.text()),
             SessionEvent::Sent { send, fate } => self.take_fate(send, fate),
             SessionEvent::JoinRefused { refusal, .. } => return Err(Error::Session(refusal.to_string()).into()),
             SessionEvent::Event(Event::GroupView(view)) => self.take_view(&view),
             SessionEvent::Event(Event::GroupSignal(_)) => self.engine.on_signal(),
             SessionEvent::Event(Event::Message(message)) => return self.take_message(&message),
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// Nothing is ordered here now. The fate of a send tells the end of it: where commands are refused, of one for this.
+    fn note_wait(&mut self, why: &str) -> Result<(), End> {
+        self.waits = Some(why.to_owned());
+        if self.session.unsettled() == 0 {
+            self.send(&Frame::Mark { origin: self.origin, number: 0 })?;
         }
         Ok(())
     }
