@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `demo` | the commands, one module each |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `kv`, `demo` | the commands, one module each |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
@@ -16,6 +16,7 @@ mod explain;
 mod groups;
 mod key;
 mod keygen;
+mod kv;
 mod program;
 mod progress;
 mod receive;

@@ -1,7 +1,7 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::{
-    clients, companion, daemon, demo, explain, groups, key, keygen, receive, send, status, token, withdraw, words,
+    clients, companion, daemon, demo, explain, groups, key, keygen, kv, receive, send, status, token, withdraw, words,
 };
 use consort_testbed::helper;
 use std::ffi::OsString;
@@ -23,6 +23,7 @@ Usage: consort COMMAND [options]
   key       change that key while messages flow
   token     make a token, by which a client proves who it is
   withdraw  retain nothing any more for a reader that declares checkpoints
+  kv        a replicated key-value store, which speaks the protocol of Redis
   demo      see it work: three daemons, one order, a few seconds
   top       all of that on one screen; a program of its own, as the next two
   bench     measure it, beside the bare sockets of this machine
@@ -66,6 +67,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("key") => key::main(words),
         Some("withdraw") => withdraw::main(words),
         Some("token") => token::main(words),
+        Some("kv") => kv::main(words),
         Some("demo") => demo::main(words),
         Some(helper::COMMAND) => helper::main(&words, &[]),
         Some("help") if !words.is_empty() => {
@@ -95,6 +97,7 @@ fn unknown(command: &str) -> Failure {
         "key",
         "withdraw",
         "token",
+        "kv",
         "demo",
         "top",
         "bench",
@@ -128,7 +131,7 @@ mod tests {
     fn version_and_help_end_well() {
         assert_eq!(failure(&["--version"]).message, format!("consort {}\n", env!("CARGO_PKG_VERSION")));
         let plain = ["daemon", "send", "receive", "status", "groups", "clients", "explain", "keygen", "key", "token"];
-        for command in plain.into_iter().chain(["withdraw", "demo"]) {
+        for command in plain.into_iter().chain(["withdraw", "kv", "demo"]) {
             let help = failure(&[command, "--help"]);
             assert_eq!(help.code, crate::failure::Code::Fine);
             assert!(help.message.starts_with(&format!("Usage: consort {command}")), "{command}");

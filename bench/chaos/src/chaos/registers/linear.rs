@@ -165,4 +165,5 @@ impl Search<'_> {
 }
 
 #[cfg(test)]
+#[path = "linear/tests.rs"] // also where a test of another crate takes this file in
 mod tests;
