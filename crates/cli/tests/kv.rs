@@ -293,6 +293,19 @@ fn kills_lose_nothing_where_each_partition_has_a_ring_of_its_own() {
     kills_lose_nothing("multiring-paxos", RINGS);
 }
 
+#[test]
+fn where_no_ring_is_global_what_concerns_one_partition_is_served_alone() {
+    let rings = "[[ring]]\nid = 2\ngroups = [\"kv.main.1\"]\n[[ring]]\nid = 3\n";
+    let cluster = Cluster::with("multiring-paxos", rings);
+    let server = Server::start(&cluster, 0, &["--partitions", "2"]).ready();
+    let mut client = server.connect();
+    assert_eq!(call(&mut client, &format!("SET {} 1", PAIR[0])), Reply::Simple("OK"));
+    let told = call(&mut client, &format!("MGET {0} {0}", PAIR[0]));
+    assert_eq!(told, Reply::Array(vec![Reply::text("1"), Reply::text("1")]));
+    let told = error(&mut client, &format!("MGET {} {}", PAIR[0], PAIR[1]));
+    assert!(told.starts_with("ERR nothing was done: ") && told.contains("none is global"), "{told}");
+}
+
 /// Writes bytes as they stand, and reads replies until the server closes or so many bytes have come.
 fn exchange(address: &str, pieces: &[&[u8]], most: usize) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
@@ -374,6 +387,15 @@ fn tools_that_speak_resp_are_served_and_what_is_wrong_is_told() {
     assert_eq!(exchange(&server.address, &single, expected.len()), expected);
     let told = exchange(&server.address, &[b"PING\r\n*1\r\n+x\r\n"], usize::MAX);
     assert_eq!(told, "+PONG\r\n-ERR Protocol error: expected '$', got '+'\r\n");
+
+    // Who sends no more is answered all that came.
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&pipeline).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    let mut told = String::new();
+    stream.read_to_string(&mut told).unwrap();
+    assert_eq!(told, expected);
 
     // One client too many.
     let mut all: Vec<_> = Vec::new();

@@ -27,7 +27,9 @@ struct Begun {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Serves,
-    /// What was begun is answered yet.
+    /// The client sends no more; what came is carried out yet.
+    Drains,
+    /// Nothing more is taken; what was begun is answered yet.
     Ends,
 }
 
@@ -101,13 +103,18 @@ impl Connection {
 
     /// The next command that can be carried out; what is wrong with others is answered.
     fn next_request(&mut self) -> Option<(Kind, Request)> {
-        while self.phase == Phase::Serves && self.begun.len() < self.store.limits().pipeline {
+        while self.phase != Phase::Ends && self.begun.len() < self.store.limits().pipeline {
             match self.decoder.next(&mut self.input) {
                 Ok(Some(words)) => match request(&words) {
                     Ok(request) => return Some((answer::kind(&self.store, &request), request)),
                     Err(error) => self.refuse(error.to_string()),
                 },
-                Ok(None) => return None,
+                Ok(None) => {
+                    if self.phase == Phase::Drains {
+                        self.phase = Phase::Ends;
+                    }
+                    return None;
+                }
                 Err(error) => {
                     self.refuse(format!("ERR Protocol error: {error}"));
                     self.phase = Phase::Ends;
@@ -162,7 +169,7 @@ impl Connection {
         while wants && self.stream.poll_read_ready(context)?.is_ready() {
             match self.stream.try_read(&mut self.scratch) {
                 Ok(0) => {
-                    self.phase = Phase::Ends;
+                    self.phase = Phase::Drains;
                     return Ok(true);
                 }
                 Ok(read) => {

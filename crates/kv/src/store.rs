@@ -30,7 +30,7 @@ pub struct StoreOptions {
     pub state: Option<PathBuf>,
     /// A checkpoint of a partition is made behind so many of its commands.
     pub checkpoint_every: u64,
-    /// Bytes of commands that each partition keeps for servers which were away.
+    /// Bytes of commands that are kept for servers which were away, in equal parts for the partitions.
     pub log_bytes: usize,
     /// What it takes at most.
     pub limits: Limits,
@@ -215,7 +215,7 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Replica<Partition>,
         .session(options.session.clone())
         .founders(options.founders)
         .outside(Outside::Refused)
-        .log_bytes(options.log_bytes)
+        .log_bytes(options.log_bytes / usize::from(options.partitions))
         .checkpoint_every(options.checkpoint_every);
     if let Some(state) = &options.state {
         replica = replica.checkpoints(state.join(format!("partition-{partition}")));

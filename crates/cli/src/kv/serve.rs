@@ -11,7 +11,6 @@ use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -118,7 +117,7 @@ impl Options {
             "--listen" => self.listen = args.text()?,
             "--name" => store.name = args.text()?,
             "--partitions" => store.partitions = args.number(1..=u64::from(consort_kv::arcs::PARTITIONS_MAX))? as u16,
-            "--state" => store.state = Some(PathBuf::from(args.path()?)),
+            "--state" => store.state = Some(args.path()?),
             "--founders" => store.founders = args.number(1..=128)? as usize,
             "--checkpoint-every" => store.checkpoint_every = args.number(1..=u64::MAX)?,
             "--memory" => store.limits.memory = args.size(1 << 20..=1 << 40)?,
