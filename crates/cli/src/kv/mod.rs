@@ -25,9 +25,9 @@ protocol of Redis (RESP2), so that redis-cli and its like talk to them, too.
 
   consort kv COMMAND --help    what it can do
 
-The daemons need `primary = \"majority\"`, or `protocol = \"paxos\"` or
-\"multiring-paxos\". In three terminals:
-  consort daemon --primary majority
+The daemons need a policy for the primary part: settings in a file have one, and
+so have `--protocol paxos` and `multiring-paxos`. In three terminals:
+  consort daemon --protocol paxos --nodes 1
   consort kv serve
   consort kv put tea green
 ";
