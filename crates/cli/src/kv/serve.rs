@@ -55,6 +55,8 @@ Ctrl-C end it, with a last checkpoint.
 const RECONNECT: Duration = Duration::from_secs(7 * 86_400);
 /// How often it looks whether the store goes on.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long the last checkpoints and words may take.
+const LAST: Duration = Duration::from_secs(10);
 /// How often it says that it waits.
 const REMIND: u64 = 100;
 
@@ -84,7 +86,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
         announce(&store, &listener)?;
         serve(listener, &store, &events)?;
     }
-    store.stop().map_err(|error| failed(&error))
+    stop(&store)
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
@@ -198,6 +200,17 @@ fn found(store: &Arc<Store>, events: &Receiver<Ending>) -> Outcome<bool> {
         }
     }
     Ok(false)
+}
+
+/// Ends the replicas. One that waits for daemons which are gone is left behind.
+fn stop(store: &Arc<Store>) -> Outcome {
+    let (tell, told) = channel();
+    let stopped = Arc::clone(store);
+    thread::spawn(move || tell.send(stopped.stop()));
+    match told.recv_timeout(LAST) {
+        Ok(stopped) => stopped.map_err(|error| failed(&error)),
+        Err(_) => Err(Failure::new("the daemons are gone; ended without a last checkpoint")),
+    }
 }
 
 fn announce(store: &Store, listener: &TcpListener) -> Outcome {
