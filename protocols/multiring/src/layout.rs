@@ -38,6 +38,11 @@ impl Layout {
         self.rings.iter().filter(|(_, nodes)| nodes.contains(&node)).map(|(ring, _)| *ring).collect()
     }
 
+    /// All rings, ascending.
+    pub fn all(&self) -> impl Iterator<Item = RingNumber> {
+        self.rings.keys().copied()
+    }
+
     /// Whether a node stands in a ring.
     pub fn stands_in(&self, node: NodeId, ring: RingNumber) -> bool {
         self.rings.get(&ring).is_some_and(|nodes| nodes.contains(&node))
@@ -51,6 +56,16 @@ impl Layout {
     /// Whether a node lies on the side of one of this node's rings.
     pub fn is_beyond(&self, ring: RingNumber, node: NodeId) -> bool {
         node != self.me && self.beyond(ring).any(|ring| self.stands_in(node, ring))
+    }
+
+    /// Who leads to a ring in which this node does not stand: a node of the own ring on whose side it lies.
+    pub fn gateway_to(&self, ring: RingNumber) -> Option<NodeId> {
+        let (own, _) = self.beyond.iter().find(|(own, rings)| **own != ring && rings.contains(&ring))?;
+        let leads = |node: NodeId| {
+            let others = self.of(node).into_iter().filter(|other| other != own);
+            others.into_iter().any(|other| self.reached(other, &|next| next != node).0.contains(&ring))
+        };
+        self.rings.get(own)?.iter().copied().find(|node| *node != self.me && leads(*node))
     }
 
     /// The rings in which any of these nodes stands.

@@ -117,7 +117,7 @@ impl Engine for JoinedRings {
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
-        self.waits_for()
+        self.own_wait_cause()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

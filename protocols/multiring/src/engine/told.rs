@@ -1,8 +1,10 @@
 //! What a node tells of its rings and of their order.
-use super::{JoinedRings, Stage};
+use super::{JoinedRings, Room, Stage};
+use crate::horizon::Horizon;
+use crate::key::{Key, RingNumber};
 use crate::port::{Part, Phase, Port};
 use consort_order::{Fact, each_counter, state_of};
-use consort_types::{Instant, OrderWait};
+use consort_types::{Instant, OrderWait, Service};
 use std::collections::BTreeMap;
 
 impl JoinedRings {
@@ -37,7 +39,7 @@ impl JoinedRings {
         see("waiting_messages", self.room.as_ref().map_or(0, |room| room.store.waiting()) as u64);
     }
 
-    pub(super) fn waits_for(&self) -> Option<OrderWait> {
+    pub(super) fn own_wait_cause(&self) -> Option<OrderWait> {
         if self.queue.is_empty() && self.queue.all_delivered() {
             return None;
         }
@@ -48,25 +50,58 @@ impl JoinedRings {
 
     pub(super) fn describe(&self, now: Instant) -> String {
         let told = self.vs.describe(now);
-        let Some(room) = &self.room else { return told };
-        let held_up = room.horizons.all().into_iter().min_by_key(|(_, horizon)| horizon.reached);
-        match held_up {
-            Some((ring, _)) if room.store.waiting() > 0 => {
-                format!("{told}; {} messages wait, longest for {ring}", room.store.waiting())
+        match self.room.as_ref().and_then(|room| Some((room, room.store.next()?))) {
+            Some((room, (key, _, message))) => {
+                let why = self.waits_for(room, key, message.service == Service::Safe);
+                format!("{told}; {} messages wait, the next {why}", room.store.waiting())
             }
-            _ => told,
+            None => told,
         }
     }
 
-    /// A row for each ring of this node.
+    /// What a message waits for that is held and was not handed out.
+    fn waits_for(&self, room: &Room, key: Key, is_safe: bool) -> String {
+        //= TM12
+        //= TM15
+        if !matches!(self.stage, Stage::Open | Stage::Halted) {
+            return "for the end of its view".into();
+        }
+        let horizons = room.horizons.all();
+        if let Some((ring, _)) = horizons.iter().find(|(_, horizon)| horizon.reached < key.stamp) {
+            return format!("until nothing before it can come from {}", self.by_way_of(*ring));
+        }
+        match horizons.iter().find(|(_, horizon)| is_safe && horizon.held < key.stamp) {
+            Some((ring, _)) => format!("until all nodes of {} hold it", self.by_way_of(*ring)),
+            None => "for its turn".into(),
+        }
+    }
+
+    /// A ring, and who tells of it where this node does not stand in it.
+    fn by_way_of(&self, ring: RingNumber) -> String {
+        match self.layout.gateway_to(ring) {
+            Some(node) => format!("{ring} (told by {node})"),
+            None => ring.to_string(),
+        }
+    }
+
+    /// Rows for each ring: its own, and those that lie behind others.
     pub(super) fn each_part(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
-        for (number, port) in &self.ports {
-            let value = self.describe_port(now, port);
-            see(Fact::Part { what: "ring", part: number.0.into(), value });
+        for number in self.layout.all() {
+            let part = number.0.into();
+            let horizon = self.room.as_ref().map(|room| room.horizons.of(number)).unwrap_or_default();
+            let value = match self.ports.get(&number) {
+                Some(port) => self.describe_port(now, port, horizon),
+                None => self.describe_distant(number, horizon),
+            };
+            see(Fact::Part { what: "ring", part, value });
+            see(Fact::Part { what: "ring_horizon", part, value: horizon.reached.to_string() });
+            if let Some(port) = self.ports.get(&number) {
+                see(Fact::Part { what: "ring_waiting_bytes", part, value: port.out_bytes.to_string() });
+            }
         }
     }
 
-    fn describe_port(&self, now: Instant, port: &Port) -> String {
+    fn describe_port(&self, now: Instant, port: &Port, horizon: Horizon) -> String {
         let phase = match (port.part, self.phase(port.number)) {
             (Part::Apart, _) => "waits for the view's members",
             (Part::Over, _) => "closed for a new view",
@@ -74,7 +109,16 @@ impl JoinedRings {
             (Part::Begun, Phase::Open) => "open",
             (Part::Begun, Phase::Shut) => "closes for a new view",
         };
-        let reached = self.room.as_ref().map_or(0, |room| room.horizons.of(port.number).reached);
-        format!("{phase}, reached {reached}, {} bytes wait; {}", port.out_bytes, state_of(&port.ring, now))
+        let (reached, bytes) = (horizon.reached, port.out_bytes);
+        format!("{phase}, reached {reached}, {bytes} bytes wait; {}", state_of(&port.ring, now))
+    }
+
+    fn describe_distant(&self, ring: RingNumber, horizon: Horizon) -> String {
+        let behind =
+            self.layout.gateway_to(ring).map_or_else(|| "behind nobody".into(), |node| format!("behind {node}"));
+        match self.room.as_ref().is_some_and(|room| room.horizons.rings().contains(&ring)) {
+            true => format!("{behind}, reached {}, held by all there up to {}", horizon.reached, horizon.held),
+            false => format!("{behind}, and none of its nodes is in the view"),
+        }
     }
 }

@@ -321,7 +321,7 @@ impl Cluster {
         let state = |(node, host): (&u16, &Host)| {
             let mut lines = format!("n{node} {} {}", host.up, state_of(&host.engine, self.instant()));
             host.engine.observe(self.instant(), &mut |fact| {
-                if let Fact::Part { part, value, .. } = fact {
+                if let Fact::Part { what: "ring", part, value } = fact {
                     lines += &format!("\n  ring {part}: {value}");
                 }
             });

@@ -62,6 +62,11 @@ fn what_lies_beyond_a_ring_is_reached_by_it_alone() {
     assert_eq!((beyond(1), beyond(2), beyond(3)), (vec![1], vec![2, 3], vec![]));
     assert!(layout.is_beyond(RingNumber(2), NodeId(6)) && !layout.is_beyond(RingNumber(1), NodeId(6)));
     assert!(!layout.is_beyond(RingNumber(1), NodeId(3)), "a node lies on no side of itself");
+    let gates = |node| {
+        let layout = Layout::new(NodeId(node), &rings(&[&[1, 2, 3], &[3, 4, 5], &[5, 6]]));
+        [1, 2, 3].map(|ring| layout.gateway_to(RingNumber(ring)).map_or(0, |node| node.0))
+    };
+    assert_eq!((gates(1), gates(3), gates(6)), ([0, 3, 3], [0, 0, 5], [5, 5, 0]));
 }
 
 fn message(payload: &'static [u8]) -> Message {

@@ -64,6 +64,25 @@ fn idle_rings_hold_up_nobody_and_a_network_at_rest_tells_nothing() {
 }
 
 #[test]
+fn a_message_that_waits_says_for_which_ring_and_who_tells_of_it() {
+    //= TM12 test
+    let mut cluster = formed(LINE);
+    let mut told = String::new();
+    for _ in 0..20 {
+        cluster.submit(1, Service::Safe, 100);
+        for _ in 0..10 {
+            cluster.run(1);
+            told += &cluster.states();
+        }
+    }
+    assert!(told.contains("the next until nothing before it can come from ring 3 (told by n3)"), "{told}");
+    assert!(told.contains("until all nodes of ring 1 (told by n3) hold it\n"), "{told}");
+    assert!(told.contains("\n  ring 3: behind n5, reached "), "{told}");
+    at_rest(&mut cluster);
+    assert!(!cluster.states().contains("messages wait"), "{}", cluster.states());
+}
+
+#[test]
 fn a_safe_message_waits_until_all_rings_hold_it_and_holds_back_what_follows() {
     //= TM14 test
     //= TM15 test
