@@ -18,8 +18,8 @@ macro_rules! shared_help {
         "  --nodes N          daemons, 1 to 64 [3]
   --size BYTES       payload of a message, 24 to 16MiB [1350]
   --service LEVEL    agreed or safe [agreed]
-  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders the
-                     messages [ring]
+  --protocol NAME    ring, toto, plato, paxos, multiring-paxos or multiring:
+                     what orders the messages [ring]
   --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --idling PROFILE   latency, balanced or frugal [balanced]
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(names("--compare storages --protocol paxos --storage async"), ["async", "memory", "sync"]);
         assert_eq!(
             names("--compare protocols --protocol plato"),
-            ["plato", "ring", "toto", "paxos", "multiring-paxos"]
+            ["plato", "ring", "toto", "paxos", "multiring-paxos", "multiring"]
         );
     }
 }

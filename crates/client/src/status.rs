@@ -29,7 +29,7 @@ impl Status {
         self.get("node")?.strip_prefix('n')?.parse().ok().map(NodeId)
     }
 
-    /// What orders the messages: `ring`, `toto`, `plato`, `paxos` or `multiring-paxos`.
+    /// What orders the messages: `ring`, `toto`, `plato`, `paxos`, `multiring-paxos` or `multiring`.
     pub fn protocol(&self) -> Option<&str> {
         self.get("protocol")
     }

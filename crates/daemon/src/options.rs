@@ -30,8 +30,8 @@ daemon takes the lowest free place, and those that run find each other.
 On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
-  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders
-                     the messages [ring]
+  --protocol NAME    ring, toto, plato, paxos, multiring-paxos or multiring:
+                     what orders the messages [ring]
   --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
@@ -252,6 +252,12 @@ mod tests {
             "{}",
             settings.summary()
         );
+        let settings = options("--protocol multiring --nodes 5").unwrap().settings().unwrap();
+        assert!(
+            settings.summary().starts_with("5 nodes, multiring with 2 rings joined by 3, "),
+            "{}",
+            settings.summary()
+        );
     }
 
     #[test]
@@ -289,7 +295,7 @@ mod tests {
         assert_eq!(problem("--storage disk"), "--storage: `disk` does not fit; give memory, async or sync");
         assert_eq!(
             problem("--protocol vote"),
-            "--protocol: `vote` does not fit; give ring, toto, plato, paxos or multiring-paxos"
+            "--protocol: `vote` does not fit; give ring, toto, plato, paxos, multiring-paxos or multiring"
         );
         assert_eq!(problem("--scheduling fast"), "--scheduling: `fast` does not fit; give normal, auto or realtime");
         assert!(problem("--scheduling realtime --idling latency").starts_with("scheduling: idling `latency` yields"));

@@ -3,10 +3,11 @@ use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::{incarnation, metrics, reload, security, tls};
+use consort_multiring::JoinedRings;
 use consort_multiring_paxos::MultiRing;
 use consort_net::{
-    BindError, ClientPolicy, Fanout, Keep, ListenAddress, Options as NetOptions, Peer, Records, Reload, RunError,
-    Security, SocketRole, Sockets, Stop,
+    BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Records, Reload,
+    RunError, Security, SocketRole, Sockets, Stop,
 };
 use consort_node::{Identity, Node};
 use consort_paxos::{Paxos, Storage};
@@ -38,6 +39,7 @@ enum AnyNode {
     Plato(Box<Node<Plato>>),
     Paxos(Box<Node<Paxos>>),
     MultiRing(Box<Node<MultiRing>>),
+    JoinedRings(Box<Node<JoinedRings>>),
 }
 
 /// Takes the node's place on this machine and binds: the given node, or the lowest free one that is at home here. `ask` is
@@ -100,6 +102,7 @@ impl AnyNode {
             Self::Plato(node) => consort_net::run(sockets, *node, stop),
             Self::Paxos(node) => consort_net::run(sockets, *node, stop),
             Self::MultiRing(node) => consort_net::run(sockets, *node, stop),
+            Self::JoinedRings(node) => consort_net::run(sockets, *node, stop),
         }
     }
 }
@@ -163,6 +166,13 @@ fn engine_and_node(
             let engine = MultiRing::new(settings.multiring_config(), incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::MultiRing(Box::new(node_of(settings, identity, engine, reload))))
+        }
+        Protocol::JoinedRings => {
+            let mut config = settings.joined_config();
+            config.ring.receive_room = receive_room;
+            let engine = JoinedRings::new(config, incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::JoinedRings(Box::new(node_of(settings, identity, engine, reload))))
         }
     }
 }
@@ -313,11 +323,8 @@ fn warn_of_open_doors(settings: &Settings) {
 
 fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     let mine = settings.mine()?;
-    let peer = |node: &NodeAddress| Peer { node: node.id, token: node.token, data: node.data };
-    let peers = settings.nodes.iter().map(peer).collect();
-    let unused = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
-    let mut options = NetOptions::new(mine.id, peers, settings.multicast.unwrap_or(unused), mine.interface);
-    options.fanout = if settings.multicast.is_some() { Fanout::Auto } else { Fanout::Unicast };
+    let mut options = NetOptions::new(mine.id, Vec::new(), UNUSED, mine.interface);
+    options.networks = networks(settings, &mine);
     options.listeners = vec![ListenAddress::Unix(card.door.clone())];
     options.users.clone_from(&settings.users);
     options.listeners.extend(settings.listen.iter().copied().map(ListenAddress::Tcp));
@@ -341,6 +348,26 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.key_epoch = home.as_ref().map(|home| home.join(format!("node-{}.key-epoch", card.node)));
     options.spool = home.map(|home| home.join(format!("node-{}.spool", card.node)));
     Ok(options)
+}
+
+/// In place of a group where there is none.
+const UNUSED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0);
+
+/// The networks that this node stands in: that of all nodes, where the protocol has no several ones.
+fn networks(settings: &Settings, mine: &NodeAddress) -> Vec<NetworkOptions> {
+    let network = |number, nodes: &[NodeAddress], multicast: Option<SocketAddrV4>| NetworkOptions {
+        number,
+        peers: nodes.iter().map(|node| Peer { node: node.id, token: node.token, data: node.data }).collect(),
+        multicast: multicast.unwrap_or(UNUSED),
+        interface: nodes.iter().find(|node| node.id == mine.id).map_or(mine.interface, |node| node.interface),
+        fanout: if multicast.is_some() { Fanout::Auto } else { Fanout::Unicast },
+    };
+    let several = settings.all_networks();
+    if several.is_empty() {
+        return vec![network(0, &settings.nodes, settings.multicast)];
+    }
+    let own = several.iter().filter(|network| network.has(mine.id));
+    own.map(|own| network(own.id, &own.nodes, own.multicast)).collect()
 }
 
 /// No more bytes of records than that are right for protocols that keep a number.

@@ -3,7 +3,7 @@ use crate::error::{BindError, SocketRole, refused};
 use crate::journal::Journal;
 use crate::links;
 use crate::listeners::Listener;
-use crate::options::{Dialect, Fanout, ListenAddress, Options};
+use crate::options::{Dialect, Fanout, ListenAddress, NetworkOptions, Options, Peer};
 use crate::{probe, sources, sys};
 use bytes::Bytes;
 use consort_types::NodeId;
@@ -39,16 +39,22 @@ pub struct FanoutChoice {
 #[derive(Debug)]
 pub struct Sockets {
     pub(crate) options: Options,
-    pub(crate) token: Socket,
-    pub(crate) data: Socket,
-    pub(crate) group: Option<Socket>,
+    /// As the options name them, in the same order.
+    pub(crate) networks: Vec<NetworkSockets>,
     pub(crate) listeners: Vec<(Listener, Dialect)>,
     pub(crate) links: Option<mio::net::TcpListener>,
     pub(crate) journal: Option<Journal>,
     /// What the last incarnation of this process handed over.
     pub(crate) carried: Vec<Bytes>,
-    reach: FanoutChoice,
-    room: usize,
+}
+
+/// Those of one network.
+#[derive(Debug)]
+pub(crate) struct NetworkSockets {
+    pub(crate) token: Socket,
+    pub(crate) data: Socket,
+    pub(crate) group: Option<Socket>,
+    pub(crate) reach: FanoutChoice,
     /// The kernel drops what comes from addresses that are no node's.
     pub(crate) filters_sources: bool,
 }
@@ -60,16 +66,11 @@ impl Sockets {
     /// [`BindError`] says which address, what is wrong with it, and what to do. Nothing stays bound.
     pub fn bind(mut options: Options) -> Result<Self, BindError> {
         check_peers(&options)?;
-        options.peers.sort_by_key(|peer| peer.node);
-        let own = options.peers.iter_mut().find(|peer| peer.node == options.me);
-        let own = own.ok_or(BindError::NotConfigured { me: options.me, peers: 0 })?;
-        let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
-        let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
-        let links = if options.links { Some(links::listen(own.token)?) } else { None };
-        let nodes = if options.filter_sources { sources::of(&options.peers) } else { None };
-        let (group, reach) = open_group(&options, &data, nodes.as_ref())?;
-        let [first, second] = [&token, &data].map(|socket| sources::filter(socket, nodes.as_ref(), None));
-        let filters_sources = first && second;
+        let mut named = std::mem::take(&mut options.networks);
+        let networks =
+            named.iter_mut().map(|network| NetworkSockets::bind(&options, network)).collect::<Result<_, _>>()?;
+        options.networks = named;
+        let links = if options.links { options.own().map(|own| links::listen(own.token)).transpose()? } else { None };
         let native = options.listeners.iter().map(|address| (address, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
         let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
@@ -81,23 +82,7 @@ impl Sockets {
             listeners.push((Listener::open_tls(tls)?, Dialect::Native));
         }
         let journal = options.records.as_ref().map(Journal::open).transpose()?;
-        for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
-            socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
-        }
-        let room = [Some(&data), group.as_ref()].into_iter().flatten().map(|s| usable(s, options.datagram.get())).min();
-        let sockets = Self {
-            token,
-            data,
-            group,
-            listeners,
-            links,
-            journal,
-            carried: Vec::new(),
-            reach,
-            room: room.unwrap_or(0),
-            filters_sources,
-            options,
-        };
+        let sockets = Self { options, networks, listeners, links, journal, carried: Vec::new() };
         sockets.report();
         Ok(sockets)
     }
@@ -108,14 +93,16 @@ impl Sockets {
     }
 
     /// How many bytes of data may be on their way to this node before its kernel drops some: the receive buffer as the
-    /// kernel granted it, less what the kernel needs for itself. An engine's windows should stay within it.
+    /// kernel granted it, less what the kernel needs for itself. An engine's windows should stay within it, in each network.
     pub fn receive_room(&self) -> usize {
-        self.room
+        let datagram = self.options.datagram.get();
+        let sockets = self.networks.iter().flat_map(|network| [Some(&network.data), network.group.as_ref()]);
+        sockets.flatten().map(|socket| usable(socket, datagram)).min().unwrap_or(0)
     }
 
-    /// How data to all leaves this node.
-    pub fn reach(&self) -> &FanoutChoice {
-        &self.reach
+    /// How data to all leaves this node, in each of its networks.
+    pub fn reach(&self) -> impl Iterator<Item = &FanoutChoice> {
+        self.networks.iter().map(|network| &network.reach)
     }
 
     /// Where clients connect, those of Spread last, with the ports that the kernel chose where port 0 was asked for.
@@ -123,28 +110,45 @@ impl Sockets {
         self.listeners.iter().map(|(listener, _)| listener.address()).collect()
     }
 
+    /// How data leaves into each network, where there are several.
+    pub(crate) fn network_facts(&self) -> Vec<(u8, String)> {
+        let how = |(named, bound): (&NetworkOptions, &NetworkSockets)| {
+            let way = match bound.reach.multicast {
+                true => format!("multicast {} by {}", named.multicast, named.interface),
+                false => format!("unicast: {}", bound.reach.why),
+            };
+            (named.number, way)
+        };
+        let all = self.options.networks.iter().zip(&self.networks);
+        all.filter(|(named, _)| named.number > 0).map(how).collect()
+    }
+
     fn report(&self) {
-        let Options { me, receive_buffer, .. } = &self.options;
-        tracing::info!(node = %me, multicast = self.reach.multicast, why = %self.reach.why, "data to all");
-        let granted = self.data.recv_buffer_size().unwrap_or(0) / 2;
-        if granted < *receive_buffer {
+        let Options { me, receive_buffer, networks, .. } = &self.options;
+        for (NetworkOptions { number, .. }, NetworkSockets { reach, .. }) in networks.iter().zip(&self.networks) {
+            let network = Some(number).filter(|number| **number > 0);
+            tracing::info!(node = %me, network, multicast = reach.multicast, why = %reach.why, "data to all");
+        }
+        let granted = self.networks.iter().map(|network| network.data.recv_buffer_size().unwrap_or(0) / 2).min();
+        if let Some(granted) = granted.filter(|granted| granted < receive_buffer) {
             tracing::warn!(
                 wanted = receive_buffer,
                 granted,
-                usable = self.room,
+                usable = self.receive_room(),
                 "the kernel grants a smaller receive buffer than wanted; raise net.core.rmem_max, or expect losses at full speed"
             );
         }
-        self.report_cutting();
+        networks.iter().zip(&self.networks).for_each(|(named, bound)| self.report_cutting(named, bound));
     }
 
     /// IP cuts what does not fit one packet of the interface: dear, and one lost piece loses all.
-    fn report_cutting(&self) {
-        let Options { me, peers, interface, datagram, .. } = &self.options;
-        let own = peers.iter().find(|peer| peer.node == *me).map(|peer| peer.data.ip());
-        let is_used = |address: Ipv4Addr| own == Some(address.into()) || self.reach.multicast && address == *interface;
+    fn report_cutting(&self, named: &NetworkOptions, bound: &NetworkSockets) {
+        let Options { me, datagram, .. } = &self.options;
+        let own = named.peers.iter().find(|peer| peer.node == *me).map(|peer| peer.data.ip());
+        let by_group = |address: Ipv4Addr| bound.reach.multicast && address == named.interface;
+        let is_used = |address: Ipv4Addr| own == Some(address.into()) || by_group(address);
         for interface in sys::interfaces().into_iter().filter(|interface| is_used(interface.address)) {
-            let Ok(mtu) = sys::mtu(self.data.as_fd(), &interface.name) else { continue };
+            let Ok(mtu) = sys::mtu(bound.data.as_fd(), &interface.name) else { continue };
             if let Some(fitting) = fitting(datagram.get(), mtu) {
                 tracing::warn!(
                     interface = %interface.name,
@@ -158,6 +162,24 @@ impl Sockets {
     }
 }
 
+impl NetworkSockets {
+    /// Binds those of a network; where the kernel chose ports, it learns them.
+    fn bind(options: &Options, network: &mut NetworkOptions) -> Result<Self, BindError> {
+        network.peers.sort_by_key(|peer| peer.node);
+        let own = network.peers.iter_mut().find(|peer| peer.node == options.me);
+        let own = own.ok_or(BindError::NotConfigured { me: options.me, peers: 0 })?;
+        let token = unicast(SocketRole::Token, &mut own.token, TOKEN_BUFFER, TOKEN_BUFFER)?;
+        let data = unicast(SocketRole::Data, &mut own.data, options.receive_buffer, SEND_BUFFER)?;
+        let nodes = if options.filter_sources { sources::of(&network.peers) } else { None };
+        let (group, reach) = open_group(options, network, &data, nodes.as_ref())?;
+        let [first, second] = [&token, &data].map(|socket| sources::filter(socket, nodes.as_ref(), None));
+        for socket in [Some(&token), Some(&data), group.as_ref()].into_iter().flatten() {
+            socket.set_nonblocking(true).map_err(other("make a socket non-blocking"))?;
+        }
+        Ok(Self { token, data, group, reach, filters_sources: first && second })
+    }
+}
+
 /// What fits one packet of an interface, in bytes of UDP payload, if a datagram of this size does not.
 fn fitting(datagram: usize, mtu: usize) -> Option<usize> {
     let most = mtu.saturating_sub(HEADERS);
@@ -165,19 +187,36 @@ fn fitting(datagram: usize, mtu: usize) -> Option<usize> {
 }
 
 fn check_peers(options: &Options) -> Result<(), BindError> {
-    if !options.peers.iter().any(|peer| peer.node == options.me) {
-        return Err(BindError::NotConfigured { me: options.me, peers: options.peers.len() });
-    }
     let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
     let mut addresses = BTreeSet::new();
-    for peer in &options.peers {
-        if !nodes.insert(peer.node) {
-            return Err(BindError::Twice { what: peer.node.to_string() });
+    let me = options.me;
+    for network in &options.networks {
+        if !network.peers.iter().any(|peer| peer.node == me) {
+            return Err(BindError::NotConfigured { me, peers: network.peers.len() });
         }
-        for address in [peer.token, peer.data] {
-            if address.port() != 0 && !addresses.insert(address) {
-                return Err(BindError::Twice { what: address.to_string() });
-            }
+        // Nobody else may be met in two: then it would not be clear how to reach it.
+        nodes.remove(&me);
+        for peer in &network.peers {
+            check_peer(peer, &mut nodes, &mut addresses)?;
+        }
+    }
+    if options.networks.is_empty() {
+        return Err(BindError::NotConfigured { me, peers: 0 });
+    }
+    Ok(())
+}
+
+fn check_peer(
+    peer: &Peer,
+    nodes: &mut BTreeSet<NodeId>,
+    addresses: &mut BTreeSet<SocketAddr>,
+) -> Result<(), BindError> {
+    if !nodes.insert(peer.node) {
+        return Err(BindError::Twice { what: peer.node.to_string() });
+    }
+    for address in [peer.token, peer.data] {
+        if address.port() != 0 && !addresses.insert(address) {
+            return Err(BindError::Twice { what: address.to_string() });
         }
     }
     Ok(())
@@ -206,28 +245,29 @@ fn buffers(socket: &Socket, receive: usize, send: usize) -> Result<(), BindError
 /// The group's socket if there is to be one, and how data to all leaves.
 fn open_group(
     options: &Options,
+    network: &NetworkOptions,
     data: &Socket,
     nodes: Option<&BTreeSet<Ipv4Addr>>,
 ) -> Result<(Option<Socket>, FanoutChoice), BindError> {
-    if options.fanout == Fanout::Unicast {
+    if network.fanout == Fanout::Unicast {
         return Ok((None, FanoutChoice { multicast: false, why: "configured so".to_owned() }));
     }
-    if !options.multicast.ip().is_multicast() {
-        return Err(BindError::NotMulticast { group: options.multicast });
+    if !network.multicast.ip().is_multicast() {
+        return Err(BindError::NotMulticast { group: network.multicast });
     }
     let usable = sys::interfaces();
-    if !usable.is_empty() && !usable.iter().any(|i| i.address == options.interface) {
-        return Err(interface(options, io::ErrorKind::AddrNotAvailable.into()));
+    if !usable.is_empty() && !usable.iter().any(|i| i.address == network.interface) {
+        return Err(interface(network, io::ErrorKind::AddrNotAvailable.into()));
     }
-    match join(options, data) {
+    match join(options, network, data) {
         Ok(group) => {
-            let tried = probe::multicast_works(data, options.multicast, &group);
+            let tried = probe::multicast_works(data, network.multicast, &group);
             let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
             sources::filter(&group, nodes, own.filter(|own| !own.ip().is_unspecified()));
-            let reach = judge(options.fanout, tried)?;
+            let reach = judge(network.fanout, tried)?;
             Ok((Some(group), reach))
         }
-        Err(error) if options.fanout == Fanout::Multicast => Err(error),
+        Err(error) if network.fanout == Fanout::Multicast => Err(error),
         Err(error) => Ok((None, FanoutChoice { multicast: false, why: error.to_string() })),
     }
 }
@@ -241,14 +281,14 @@ fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<FanoutChoice, Bind
 }
 
 /// Joins the group, and prepares `data` to send to it.
-fn join(options: &Options, data: &Socket) -> Result<Socket, BindError> {
-    let (group, at) = (options.multicast, options.interface);
+fn join(options: &Options, network: &NetworkOptions, data: &Socket) -> Result<Socket, BindError> {
+    let (group, at) = (network.multicast, network.interface);
     let socket = udp(Domain::IPV4)?;
     // several daemons of one machine listen to the same group and port, each gets its copy
     socket.set_reuse_address(true).map_err(other("share the multicast port"))?;
     socket.bind(&group.into()).map_err(|e| refused(SocketRole::Multicast, group.into(), e))?;
     buffers(&socket, options.receive_buffer, TOKEN_BUFFER)?;
-    let wrong = |source| interface(options, source);
+    let wrong = |source| interface(network, source);
     socket.set_multicast_all_v4(false).map_err(wrong)?;
     socket.join_multicast_v4(group.ip(), &at).map_err(wrong)?;
     data.set_multicast_if_v4(&at).map_err(wrong)?;
@@ -257,8 +297,8 @@ fn join(options: &Options, data: &Socket) -> Result<Socket, BindError> {
     Ok(socket)
 }
 
-fn interface(options: &Options, source: io::Error) -> BindError {
-    BindError::Interface { interface: options.interface, usable: sys::interfaces(), source }
+fn interface(network: &NetworkOptions, source: io::Error) -> BindError {
+    BindError::Interface { interface: network.interface, usable: sys::interfaces(), source }
 }
 
 /// How many bytes of datagrams of that length the socket's receive buffer holds, if they come one by one. Coalesced ones

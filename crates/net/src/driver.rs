@@ -9,7 +9,7 @@ mod spooling;
 
 use self::log::PeriodicLog;
 use self::sealing::KeyKeeping;
-use crate::bind::Sockets;
+use crate::bind::{NetworkSockets, Sockets};
 use crate::clients::{ClientConnections, ReadOutcome, Wrote};
 use crate::clock::Clock;
 use crate::counters::DriverCounters;
@@ -19,7 +19,7 @@ use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
 use crate::journal::JournalWriter;
 use crate::links::Links;
-use crate::outbox::Outbox;
+use crate::outbox::{ExitSockets, Outbox};
 use crate::path_mtu::PathMtus;
 use crate::reload::Reload;
 use crate::seals::Seals;
@@ -33,7 +33,6 @@ use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node
 use consort_types::{ClientId, Instant, NodeId};
 use mio::{Token, Waker};
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -55,13 +54,13 @@ const CLIENT_SLICE: Duration = Duration::from_micros(200);
 /// How long clients may take at the end to read what stands in their outputs.
 const FAREWELL: Duration = Duration::from_millis(200);
 
-/// The events' names; those below are the UDP sockets' places in the inbox, those above are clients.
-const TIMER: Token = Token(8);
-const STOP: Token = Token(9);
-const HELPERS: Token = Token(10);
-const LINKS: Token = Token(11);
-const RELOAD: Token = Token(12);
-const FIRST_LISTENER: usize = 16;
+/// The events' names; those below are the UDP sockets' places in the inbox, three of each network, those above are clients.
+const TIMER: Token = Token(1_024);
+const STOP: Token = Token(1_025);
+const HELPERS: Token = Token(1_026);
+const LINKS: Token = Token(1_027);
+const RELOAD: Token = Token(1_028);
+const FIRST_LISTENER: usize = 1_040;
 const FIRST_LINK: usize = 1 << 15;
 const FIRST_CLIENT: usize = 1 << 16;
 
@@ -84,6 +83,20 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     let restart = driver.restart.take();
     driver.take_leave(&farewell(restart.as_ref()))?;
     restart.map_or(Ok(()), Err)
+}
+
+/// The sockets of all networks, to receive from and to send by.
+fn share(networks: Vec<NetworkSockets>, arrival_times: bool) -> (Receivers, Vec<ExitSockets>) {
+    let mut receivers = Receivers { tokens: Vec::new(), data: Vec::new(), groups: Vec::new(), arrival_times };
+    let exit = |NetworkSockets { token, data, group, reach, .. }| {
+        let (token, data) = (Rc::new(token), Rc::new(data));
+        receivers.tokens.push(Rc::clone(&token));
+        receivers.data.push(Rc::clone(&data));
+        receivers.groups.extend(group.map(Rc::new));
+        ExitSockets { token, data, by_multicast: reach.multicast }
+    };
+    let exits = networks.into_iter().map(exit).collect();
+    (receivers, exits)
 }
 
 /// What clients are told at the end.
@@ -112,8 +125,10 @@ struct Driver<E: Engine> {
     /// Unless it is not to probe.
     path_mtus: Option<PathMtus>,
     shared: SharedSettings,
-    /// How many nodes there may be.
-    peers: usize,
+    /// The nodes that are met in some network, this one among them.
+    met: Vec<NodeId>,
+    /// How data leaves into each network, as `status` tells where there are several.
+    networks: Vec<(u8, String)>,
     clients: ClientConnections,
     records: Option<JournalWriter>,
     /// Once a client needs it, and where it keeps its files.
@@ -159,25 +174,24 @@ impl<E: Engine> Driver<E> {
         stop: Stop,
         arrival_times: bool,
     ) -> io::Result<(Self, Vec<bytes::Bytes>)> {
-        let by_multicast = sockets.reach().multicast;
-        let Sockets { options, token, data, group, listeners, links, mut journal, carried, filters_sources, .. } =
-            sockets;
-        let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
-        let to_all = by_multicast.then_some(SocketAddr::V4(options.multicast));
+        let networks = sockets.network_facts();
+        let Sockets { options, networks: bound, listeners, links, mut journal, carried } = sockets;
+        let filters_sources = bound.iter().any(|network| network.filters_sources);
+        let (receivers, exits) = share(bound, arrival_times);
         let identity = *node.identity();
-        let nodes: Vec<_> = options.peers.iter().map(|peer| peer.node).collect();
-        let seals = Rc::new(Seals::new(identity, options.security, &options.peers)?);
+        let peers = options.met();
+        let met: Vec<_> = peers.iter().map(|peer| peer.node).collect();
+        let seals = Rc::new(Seals::new(identity, options.security, &peers)?);
         node.set_proof(seals.proof());
         node.hold_keys(seals.key_names());
-        let outbox =
-            Outbox::new(Rc::clone(&token), Rc::clone(&data), to_all, identity, Rc::clone(&seals), &options.peers);
+        let outbox = Outbox::new(&options.networks, exits, identity, Rc::clone(&seals));
         let clock = Clock::new();
         let probing =
             |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
-        let (shared, peers) = (SharedSettings::new(options.shared), nodes.len());
-        let paths = options.probe_paths.then(|| probing(&nodes));
-        let driver_packets = DriverPackets::new(identity, Rc::clone(&seals), nodes);
-        let inbox = Inbox::new(clock, Receivers { token, data, group, arrival_times }, driver_packets)?;
+        let shared = SharedSettings::new(options.shared);
+        let paths = options.probe_paths.then(|| probing(&met));
+        let driver_packets = DriverPackets::new(identity, Rc::clone(&seals), met.clone());
+        let inbox = Inbox::new(clock, receivers, driver_packets)?;
         let wake = Wake::new(TIMER)?;
         for (place, descriptor) in inbox.descriptors().into_iter().enumerate() {
             wake.watch(descriptor, Token(place))?;
@@ -194,7 +208,7 @@ impl<E: Engine> Driver<E> {
                 Rc::clone(&seals),
                 wake.registry().try_clone()?,
                 listener,
-                &options.peers,
+                &peers,
                 LINKS,
                 FIRST_LINK..FIRST_CLIENT,
             )
@@ -218,7 +232,8 @@ impl<E: Engine> Driver<E> {
             proven: 0,
             path_mtus: paths,
             shared,
-            peers,
+            met,
+            networks,
             clients,
             records,
             spool: None,
@@ -443,8 +458,8 @@ impl<E: Engine> Driver<E> {
     fn drain(&mut self) -> Result<(), RunError> {
         while let Some(effect) = self.node.poll_effect() {
             match effect {
-                Effect::Send { to, lane: Lane::Reliable, datagram } => self.push_frame(to, &datagram),
-                Effect::Send { to, lane, datagram } => self.outbox.push(to, lane, datagram),
+                Effect::Send { to, lane: Lane::Reliable, datagram, .. } => self.push_frame(to, &datagram),
+                Effect::Send { to, lane, network, datagram } => self.outbox.push(to, lane, network, datagram),
                 Effect::Persist { ticket, record, sync } => match &self.records {
                     Some(writer) => writer.write(ticket, record, sync),
                     // Without a place for records nothing survives this life, and nothing waits for the disk.

@@ -41,6 +41,8 @@ pub(crate) struct Inbox {
     driver_packets: DriverPackets,
     /// Data packets since the token's socket was looked at.
     unglanced: u32,
+    /// How many of the data lane's sockets are of groups; they stand first.
+    groups: usize,
     /// The kernel has just said what is there: what came before a token that it named, it has named, too.
     told: bool,
     arrival_times: bool,
@@ -81,11 +83,11 @@ impl Overflow {
     }
 }
 
-/// Sockets to receive from, and how.
+/// Sockets to receive from, of all networks, and how.
 pub(crate) struct Receivers {
-    pub(crate) token: Rc<Socket>,
-    pub(crate) data: Rc<Socket>,
-    pub(crate) group: Option<Rc<Socket>>,
+    pub(crate) tokens: Vec<Rc<Socket>>,
+    pub(crate) data: Vec<Rc<Socket>>,
+    pub(crate) groups: Vec<Rc<Socket>>,
     /// Whether each data packet needs its own time of arrival.
     pub(crate) arrival_times: bool,
 }
@@ -93,16 +95,29 @@ pub(crate) struct Receivers {
 impl Inbox {
     pub(crate) fn new(clock: Clock, from: Receivers, driver_packets: DriverPackets) -> io::Result<Self> {
         let mut data = LaneQueue { packets: VecDeque::new(), sockets: Vec::new() };
-        for socket in from.group.into_iter().chain([from.data]) {
+        let groups = from.groups.len();
+        for socket in from.groups.into_iter().chain(from.data) {
             data.sockets.push(LaneSource::data(socket, from.arrival_times)?);
         }
         if from.arrival_times {
-            sys::stamp_arrivals(from.token.as_fd())?;
+            from.tokens.iter().try_for_each(|token| sys::stamp_arrivals(token.as_fd()))?;
         }
-        let token = LaneQueue { packets: VecDeque::new(), sockets: vec![LaneSource::new(from.token)] };
+        let sockets = from.tokens.into_iter().map(LaneSource::new).collect();
+        let token = LaneQueue { packets: VecDeque::new(), sockets };
         let (arena, receiving) = (Arena::new(CHUNK), Receiving::new(SLOTS));
         let arrival_times = from.arrival_times;
-        Ok(Self { clock, arena, receiving, token, data, driver_packets, unglanced: 0, told: false, arrival_times })
+        Ok(Self {
+            clock,
+            arena,
+            receiving,
+            token,
+            data,
+            driver_packets,
+            unglanced: 0,
+            groups,
+            told: false,
+            arrival_times,
+        })
     }
 
     /// All descriptors, to be watched; an event names them by their place here.
@@ -173,12 +188,11 @@ impl Inbox {
         self.driver_packets.joins.expire(now);
     }
 
-    /// How many datagrams the kernel dropped: on the sockets for one node, and on the group's, where what the filter
+    /// How many datagrams the kernel dropped: on the sockets for one node, and on those of groups, where what the filter
     /// took away is counted too.
     pub(crate) fn overflow(&self) -> (u64, u64) {
-        let group = self.data.sockets.len() > 1;
         let sum = |sources: &[LaneSource]| sources.iter().map(|s| s.overflow.total).sum::<u64>();
-        let (front, back) = self.data.sockets.split_at(usize::from(group));
+        let (front, back) = self.data.sockets.split_at(self.groups);
         (sum(&self.token.sockets) + sum(back), sum(front))
     }
 
@@ -198,13 +212,14 @@ impl Inbox {
         if is_token { &mut self.token } else { &mut self.data }
     }
 
-    /// Receives from the lane's sockets that have something; with `glance`, also from the busiest though nobody said so.
+    /// Receives from the lane's sockets that have something; with `glance`, also from the busiest though nobody said so, or
+    /// from all that may bring tokens.
     fn fill(&mut self, is_token: bool, glance: bool, counters: &mut DriverCounters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
         let mut noted = Noted { traffic, driver_packets: &mut self.driver_packets, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
-            let glanced = glance && i == 0;
+            let glanced = glance && (i == 0 || is_token);
             if !source.ready && !glanced {
                 continue;
             }

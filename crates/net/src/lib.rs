@@ -67,8 +67,8 @@ pub use error::{BindError, Interface, RunError, SocketRole};
 pub use journal::{Keep, Records};
 pub use links::LINK_MESSAGE_MAX;
 pub use options::{
-    CLIENT_HOST_TIMEOUT, Dialect, Fanout, IdleProfile, ListenAddress, Options, Peer, RECEIVE_BUFFER, SHARED_MEMORY,
-    Scheduling, Security, TlsListen,
+    CLIENT_HOST_TIMEOUT, Dialect, Fanout, IdleProfile, ListenAddress, NetworkOptions, Options, Peer, RECEIVE_BUFFER,
+    SHARED_MEMORY, Scheduling, Security, TlsListen,
 };
 pub use reload::Reload;
 pub use stop::Stop;

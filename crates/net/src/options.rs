@@ -5,6 +5,7 @@ use consort_seal::{KeyRing, Salt};
 use consort_tls::ServerTls;
 use consort_types::NodeId;
 use consort_wire::DatagramSize;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -27,6 +28,21 @@ pub struct Peer {
     pub token: SocketAddr,
     /// Its socket for data to it alone; data to all leaves from here.
     pub data: SocketAddr,
+}
+
+/// One network that this node stands in. Most protocols have one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NetworkOptions {
+    /// Its number, by which packets are for it; 0 where there is only one.
+    pub number: u8,
+    /// All nodes there, this one too.
+    pub peers: Vec<Peer>,
+    /// The multicast group and port for data to all.
+    pub multicast: SocketAddrV4,
+    /// The address of the interface on which the group is joined and sent to.
+    pub interface: Ipv4Addr,
+    /// How data reaches all nodes.
+    pub fanout: Fanout,
 }
 
 /// How data reaches all nodes.
@@ -126,16 +142,11 @@ pub struct Security {
 pub struct Options {
     /// This node.
     pub me: NodeId,
-    /// All nodes, this one too.
-    pub peers: Vec<Peer>,
-    /// Whether there are reliable links, of TCP at the nodes' token addresses; needed only for engines that use them.
+    /// The networks that it stands in, at least one. No two nodes meet in more than one of them.
+    pub networks: Vec<NetworkOptions>,
+    /// Whether there are reliable links, of TCP at the nodes' token addresses in the first network; needed only for engines
+    /// that use them.
     pub links: bool,
-    /// The multicast group and port for data to all.
-    pub multicast: SocketAddrV4,
-    /// The address of the interface on which the group is joined and sent to.
-    pub interface: Ipv4Addr,
-    /// How data reaches all nodes.
-    pub fanout: Fanout,
     /// Where clients connect; may be none.
     pub listeners: Vec<ListenAddress>,
     /// Where native clients speak TLS; may be nowhere.
@@ -178,15 +189,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Options with the usual choices for everything that can be chosen.
+    /// Options with the usual choices for everything that can be chosen, for a node of one network.
     pub fn new(me: NodeId, peers: Vec<Peer>, multicast: SocketAddrV4, interface: Ipv4Addr) -> Self {
+        let fanout = Fanout::default();
         Self {
             me,
-            peers,
+            networks: vec![NetworkOptions { number: 0, peers, multicast, interface, fanout }],
             links: false,
-            multicast,
-            interface,
-            fanout: Fanout::default(),
             listeners: Vec::new(),
             tls: None,
             users: Vec::new(),
@@ -206,5 +215,17 @@ impl Options {
             key_epoch: None,
             spool: None,
         }
+    }
+
+    /// Where this node is in the first network.
+    pub(crate) fn own(&self) -> Option<Peer> {
+        self.met().into_iter().find(|peer| peer.node == self.me)
+    }
+
+    /// All nodes that are met in some network, and this one, each once.
+    pub(crate) fn met(&self) -> Vec<Peer> {
+        let mut seen = BTreeSet::new();
+        let peers = self.networks.iter().flat_map(|network| &network.peers);
+        peers.filter(|peer| seen.insert(peer.node)).copied().collect()
     }
 }

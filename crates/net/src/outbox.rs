@@ -3,7 +3,7 @@ mod dispatch;
 mod fragmenter;
 
 use crate::counters::DriverCounters;
-use crate::options::Peer;
+use crate::options::NetworkOptions;
 use crate::path_mtu::PathLimits;
 use crate::seals::Seals;
 use bytes::Bytes;
@@ -14,19 +14,21 @@ use dispatch::Dispatch;
 use fragmenter::Fragmenter;
 use socket2::{SockAddr, Socket};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// So many bytes that wait are sent without waiting for more.
 const FULL: usize = 1 << 16;
 
+/// For all networks.
+const EACH: u8 = 0;
+
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DatagramTarget {
-    /// To all others on the data lane.
-    All,
-    /// To all others, on their token sockets.
-    AllTokens,
+    /// To all others of a network on the data lane.
+    All(u8),
+    /// To all others of a network, on their token sockets.
+    AllTokens(u8),
     Token(NodeId),
     Data(NodeId),
     /// To all others on the data lane, each by itself and never in pieces: it is its length that is to arrive.
@@ -38,14 +40,14 @@ impl DatagramTarget {
     const fn addressee(self) -> Option<NodeId> {
         match self {
             Self::Token(node) | Self::Data(node) => Some(node),
-            Self::All | Self::AllTokens | Self::Probes => None,
+            Self::All(_) | Self::AllTokens(_) | Self::Probes => None,
         }
     }
 
-    const fn of(to: Destination, lane: Lane) -> Self {
+    const fn of(to: Destination, lane: Lane, network: u8) -> Self {
         match (to, lane) {
-            (Destination::All, Lane::Token) => Self::AllTokens,
-            (Destination::All, _) => Self::All,
+            (Destination::All, Lane::Token) => Self::AllTokens(network),
+            (Destination::All, _) => Self::All(network),
             (Destination::One(node), Lane::Data) => Self::Data(node),
             (Destination::One(node), _) => Self::Token(node),
         }
@@ -57,16 +59,33 @@ struct Pending {
     datagram: Datagram,
 }
 
+/// How a node is reached.
 struct Addresses {
+    /// Which of our networks it stands in, by its place among the exits.
+    exit: usize,
     token: SockAddr,
     data: SockAddr,
 }
 
-/// Collects datagrams and sends them.
-pub(crate) struct Outbox {
+/// Where datagrams leave into one network.
+struct Exit {
+    number: u8,
     token: Rc<Socket>,
     data: Rc<Socket>,
+    /// What all others there receive, if data to all goes by it.
     group: Option<SockAddr>,
+}
+
+/// The sockets of one network, and whether data to all leaves by its group.
+pub(crate) struct ExitSockets {
+    pub(crate) token: Rc<Socket>,
+    pub(crate) data: Rc<Socket>,
+    pub(crate) by_multicast: bool,
+}
+
+/// Collects datagrams and sends them.
+pub(crate) struct Outbox {
+    exits: Vec<Exit>,
     peers: BTreeMap<NodeId, Addresses>,
     me: NodeId,
     /// Who does not get all.
@@ -80,21 +99,29 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    /// Sends tokens from `token` and data from `data`; to all through `group` if there is one.
+    /// Sends into these networks by these sockets.
     pub(crate) fn new(
-        token: Rc<Socket>,
-        data: Rc<Socket>,
-        group: Option<SocketAddr>,
+        networks: &[NetworkOptions],
+        sockets: Vec<ExitSockets>,
         identity: Identity,
         seals: Rc<Seals>,
-        peers: &[Peer],
     ) -> Self {
-        let addresses = |peer: &Peer| (peer.node, Addresses { token: peer.token.into(), data: peer.data.into() });
+        let mut peers = BTreeMap::new();
+        for (exit, network) in networks.iter().enumerate() {
+            for peer in &network.peers {
+                let addresses = Addresses { exit, token: peer.token.into(), data: peer.data.into() };
+                peers.entry(peer.node).or_insert(addresses);
+            }
+        }
+        let exit = |(network, sockets): (&NetworkOptions, ExitSockets)| Exit {
+            number: network.number,
+            token: sockets.token,
+            data: sockets.data,
+            group: sockets.by_multicast.then(|| network.multicast.into()),
+        };
         Self {
-            token,
-            data,
-            group: group.map(SockAddr::from),
-            peers: peers.iter().map(addresses).collect(),
+            exits: networks.iter().zip(sockets).map(exit).collect(),
+            peers,
             me: identity.me.node,
             narrow: PathLimits::default(),
             cutter: Fragmenter::new(identity, Rc::clone(&seals)),
@@ -107,12 +134,12 @@ impl Outbox {
     }
 
     /// Puts a datagram behind those that wait.
-    pub(crate) fn push(&mut self, to: Destination, lane: Lane, datagram: Datagram) {
+    pub(crate) fn push(&mut self, to: Destination, lane: Lane, network: u8, datagram: Datagram) {
         self.urgent |= lane == Lane::Token;
-        self.add(DatagramTarget::of(to, lane), datagram);
+        self.add(DatagramTarget::of(to, lane, network), datagram);
     }
 
-    /// The same with what the driver says to all others.
+    /// The same with what the driver says to all others, in each network.
     pub(crate) fn push_probe(&mut self, probe: Bytes) {
         self.add(DatagramTarget::Probes, Datagram { head: probe, body: Bytes::new() });
     }
@@ -148,7 +175,9 @@ impl Outbox {
         self.dispatch.begin();
         for run in pending.chunk_by(|a, b| a.target == b.target) {
             match run[0].target {
-                DatagramTarget::Probes => run.chunks(1).for_each(|one| self.send(DatagramTarget::All, one, counters)),
+                DatagramTarget::Probes => {
+                    run.chunks(1).for_each(|one| self.send(DatagramTarget::All(EACH), one, counters))
+                }
                 target if self.narrow.each.is_empty() => self.send(target, run, counters),
                 target => self.send_narrow(target, run, counters),
             }
@@ -160,28 +189,57 @@ impl Outbox {
 
     /// Sends a run as it is.
     fn send(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
-        let Self { token, data, group, peers, me, dispatch, .. } = self;
-        let others = peers.iter().filter(|(node, _)| *node != me).map(|(_, addresses)| addresses);
-        match (target, group) {
-            (DatagramTarget::All | DatagramTarget::Probes, Some(group)) => {
-                dispatch.send_to_group(data, group, run, counters)
+        match target {
+            DatagramTarget::All(network) => self.send_to_all(network, run, counters),
+            DatagramTarget::Probes => self.send_to_all(EACH, run, counters),
+            DatagramTarget::AllTokens(network) => {
+                let Self { exits, peers, me, dispatch, .. } = self;
+                for (at, exit) in exits.iter().enumerate().filter(|(_, exit)| exit.serves(network)) {
+                    let others = others(peers, at, *me);
+                    others.for_each(|peer| dispatch.send(&exit.token, &peer.token, run, Lane::Token, counters));
+                }
             }
-            (DatagramTarget::All | DatagramTarget::Probes, None) => {
-                others.for_each(|peer| dispatch.send(data, &peer.data, run, Lane::Data, counters));
+            DatagramTarget::Token(node) | DatagramTarget::Data(node) => {
+                let Some(peer) = self.peers.get(&node) else {
+                    counters.send_errors += run.len() as u64;
+                    return;
+                };
+                let exit = &self.exits[peer.exit];
+                match target {
+                    DatagramTarget::Token(_) => {
+                        self.dispatch.send(&exit.token, &peer.token, run, Lane::Token, counters)
+                    }
+                    _ => self.dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters),
+                }
             }
-            (DatagramTarget::AllTokens, _) => {
-                others.for_each(|peer| dispatch.send(token, &peer.token, run, Lane::Token, counters));
-            }
-            (DatagramTarget::Token(node), _) => match peers.get(&node) {
-                Some(peer) => dispatch.send(token, &peer.token, run, Lane::Token, counters),
-                None => counters.send_errors += run.len() as u64,
-            },
-            (DatagramTarget::Data(node), _) => match peers.get(&node) {
-                Some(peer) => dispatch.send(data, &peer.data, run, Lane::Data, counters),
-                None => counters.send_errors += run.len() as u64,
-            },
         }
     }
+
+    /// On the data lane.
+    fn send_to_all(&mut self, network: u8, run: &[Pending], counters: &mut DriverCounters) {
+        let Self { exits, peers, me, dispatch, .. } = self;
+        for (at, exit) in exits.iter().enumerate().filter(|(_, exit)| exit.serves(network)) {
+            match &exit.group {
+                Some(group) => dispatch.send_to_group(&exit.data, group, run, counters),
+                None => {
+                    let others = others(peers, at, *me);
+                    others.for_each(|peer| dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters));
+                }
+            }
+        }
+    }
+}
+
+impl Exit {
+    /// Whether what is for a network leaves here.
+    const fn serves(&self, network: u8) -> bool {
+        network == EACH || self.number == network
+    }
+}
+
+/// The other nodes of the network at that place.
+fn others(peers: &BTreeMap<NodeId, Addresses>, exit: usize, me: NodeId) -> impl Iterator<Item = &Addresses> {
+    peers.iter().filter(move |(node, peer)| **node != me && peer.exit == exit).map(|(_, peer)| peer)
 }
 
 fn len(datagram: &Datagram) -> usize {

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use consort_group::{
     Asked, ChangeCause, GroupDelivery, GroupStep, Groups, Ignored, Member, NotRepresentable, PrivateName, ordered,
 };
-use consort_order::{Delivery, Engine, Output, Refused};
+use consort_order::{Delivery, Engine, Output, Packet, Refused};
 use consort_session::{Place, Refusal, RefusalCause, event};
 use consort_spread::messages::{self, MembershipMessage};
 use consort_types::{
@@ -35,7 +35,8 @@ impl<E: Engine> Node<E> {
     pub(crate) fn on_output(&mut self, output: Output<E::Packet>) -> Option<Effect> {
         match output {
             Output::Send { to, lane, packet } => {
-                return Some(Effect::Send { to, lane, datagram: self.datagrams.seal(lane, &packet) });
+                let network = packet.network();
+                return Some(Effect::Send { to, lane, network, datagram: self.datagrams.seal(lane, &packet) });
             }
             Output::Persist { ticket, record, sync } => return Some(Effect::Persist { ticket, record, sync }),
             Output::Trim { up_to } => return Some(Effect::Trim { up_to }),

@@ -21,6 +21,8 @@ pub enum Effect {
         to: Destination,
         /// On which lane.
         lane: Lane,
+        /// In which of the node's networks, where there are several: see [`Packet::network`](consort_order::Packet::network).
+        network: u8,
         /// What.
         datagram: Datagram,
     },

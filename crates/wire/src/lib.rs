@@ -79,6 +79,11 @@ pub trait Packet: Sized {
     /// most packets).
     fn encode(&self, head: &mut BytesMut) -> Bytes;
 
+    /// In which of the networks of its node it leaves, where there are several. 0 for each of them.
+    fn network(&self) -> u8 {
+        0
+    }
+
     /// Reads a packet back. Shares `bytes` where the packet carries a payload.
     ///
     /// # Errors

@@ -17,7 +17,9 @@ pub struct Config {
     pub rings: Vec<RingNodes>,
     /// When the membership of the whole network acts though nothing came: rings notice sooner.
     pub membership: MembershipTimeouts,
-    /// All timers at so many percent: those of each ring of the defaults for its size, those of the membership of what they are.
+    /// Those of each ring; where nothing is said, the defaults for its size.
+    pub timers: Option<RingTimeouts>,
+    /// All timers at so many percent: those of each ring, and those of the membership of what they are.
     pub timers_percent: u32,
     /// How many bytes of a node's messages may be under way that are not known to be held by all members.
     pub credit: usize,
@@ -50,6 +52,7 @@ impl Config {
             ring: RingConfig { stamped: true, ..RingConfig::new(me, nodes.into_iter().collect()) },
             rings,
             membership: timeouts(),
+            timers: None,
             timers_percent: 100,
             credit: 4 << 20,
             tell: Duration::from_millis(5),
@@ -65,7 +68,7 @@ impl Config {
             members: ring.nodes.clone(),
             // Its packets travel behind the ring's number.
             datagram: DatagramSize::new(self.ring.datagram.get() - RING_LEN).unwrap_or(self.ring.datagram),
-            timers: scaled(&RingTimeouts::lan(ring.nodes.len()), self.timers_percent),
+            timers: scaled(&self.timers.unwrap_or(RingTimeouts::lan(ring.nodes.len())), self.timers_percent),
             queue_bytes: message_max.max(1 << 20),
             message_max,
             primary: consort_member::Policy::None,
@@ -78,9 +81,16 @@ impl Config {
     pub(crate) fn membership(&self) -> MembershipSettings {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
         settings.primary = self.ring.primary.clone();
-        settings.timers = slower(&self.membership, self.timers_percent);
+        settings.timers = slower(&self.membership, self.membership_percent());
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;
         settings
+    }
+
+    /// Rings that notice a loss later than usual have a membership that waits for them longer, by as much.
+    fn membership_percent(&self) -> u32 {
+        let usual = RingTimeouts::lan(self.ring.members.len()).token_loss.as_nanos();
+        let set = self.timers.map_or(usual, |timers| timers.token_loss.as_nanos()).max(usual);
+        u32::try_from(u128::from(self.timers_percent) * set / usual.max(1)).unwrap_or(u32::MAX)
     }
 
     /// Checks that the settings can work together.

@@ -247,6 +247,10 @@ impl consort_wire::Packet for Packet {
         }
     }
 
+    fn network(&self) -> u8 {
+        self.ring.0
+    }
+
     fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(&bytes);
         let ring = RingNumber(reader.u8("ring")?);

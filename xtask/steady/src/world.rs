@@ -159,7 +159,7 @@ impl World {
     pub(crate) fn drain(&mut self, at: usize) {
         while let Some(effect) = self.nodes[at].poll_effect() {
             match effect {
-                Effect::Send { to, lane, datagram } => self.send(at, to, lane, &datagram),
+                Effect::Send { to, lane, datagram, .. } => self.send(at, to, lane, &datagram),
                 Effect::Persist { ticket, .. } => self.nodes[at].handle_persisted(self.now, ticket),
                 Effect::Trim { .. } => {}
                 Effect::Left

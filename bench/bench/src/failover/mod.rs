@@ -25,8 +25,8 @@ and starts it again, lets it leave (SIGTERM) and starts it again, stops it for
 100 ms (SIGSTOP, SIGCONT).
 
   --nodes N          daemons, 2 to 64 [3]
-  --protocol NAME    ring, toto, plato, paxos or multiring-paxos: what orders the
-                     messages [ring]
+  --protocol NAME    ring, toto, plato, paxos, multiring-paxos or multiring:
+                     what orders the messages [ring]
   --runs N           how often, 1 to 1000 [20]
   --victim NAME      each, or with paxos coordinator: only the coordinator is
                      killed, again and again, and started again [each]

@@ -308,9 +308,25 @@ fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path)
     let tail = match protocol {
         Protocol::Paxos => &paxos[..],
         Protocol::MultiRing => &rings[..],
+        Protocol::JoinedRings => return head + &networks(nodes),
         Protocol::Ring | Protocol::Toto | Protocol::Plato => "",
     };
     (0..nodes).map(node).fold(head, |file, node| file + &node) + tail
+}
+
+/// Two networks that a node in the middle joins. They share the hosts' addresses, and differ in their ports.
+fn networks(nodes: usize) -> String {
+    let gateway = nodes / 2;
+    let network = |id: usize, standing: std::ops::RangeInclusive<usize>| {
+        let port = 4831 + 10 * id;
+        let node =
+            |node| format!("[[network.node]]\nid = {}\naddress = \"{}:{port}\"\n", node + 1, Network::address(node));
+        format!("\n[[network]]\nid = {id}\n{}", standing.map(node).collect::<String>())
+    };
+    match nodes {
+        ..3 => network(1, 0..=nodes - 1),
+        _ => network(1, 0..=gateway) + &network(2, gateway..=nodes - 1),
+    }
 }
 
 /// Where a node's daemon serves Spread clients.
@@ -327,6 +343,9 @@ mod tests {
         let file = config((Protocol::Toto, Storage::Sync), 2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
+        let rings = config((Protocol::JoinedRings, Storage::Sync), 5, Path::new("/d/spread-1.sock"));
+        let gateway = |port| rings.contains(&format!("id = 3\naddress = \"10.77.0.3:{port}\""));
+        assert!(gateway(4841) && gateway(4851) && !rings.contains("[[node]]"), "{rings}");
         assert!(file.contains(&inner_door().unwrap().to_string()));
         let outer = door(Path::new("/d"), 1).to_string();
         assert!(outer.ends_with("/d/node-2/chaos/node-2.sock"), "{outer}");

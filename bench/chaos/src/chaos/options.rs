@@ -29,8 +29,8 @@ This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
 is 1.
 
-  --protocol NAME  ring, toto, plato, paxos or multiring-paxos: what orders the
-                   messages [ring]
+  --protocol NAME  ring, toto, plato, paxos, multiring-paxos or multiring: what
+                   orders the messages [ring]
   --storage KIND   what acceptors of paxos keep: memory, async or sync [sync]
   --reads HOW      how registers are read: ordered, or local, without the order:
                    such a run must end red [ordered]
@@ -165,7 +165,9 @@ mod tests {
             let problem = problem(&format!("--protocol {none}"));
             assert_eq!(
                 problem,
-                format!("--protocol: no daemon offers `{none}`; use ring, toto, plato, paxos or multiring-paxos")
+                format!(
+                    "--protocol: no daemon offers `{none}`; use ring, toto, plato, paxos, multiring-paxos or multiring"
+                )
             );
         }
         assert_eq!(problem("--storage disk"), "--storage: no daemon offers `disk`; use memory, async or sync");

@@ -38,6 +38,7 @@ impl Story {
             Protocol::Plato => "have the lowest of them say the order",
             Protocol::Paxos => "have a majority of them keep the order",
             Protocol::MultiRing => "merge three such orders, each kept by a majority, into one",
+            Protocol::JoinedRings => "pass a token round in each of two rings, which one of them joins",
         };
         let linked = matches!(protocol, Protocol::Paxos | Protocol::MultiRing);
         let way = if linked { "TCP" } else { "multicast" };

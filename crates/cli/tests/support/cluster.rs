@@ -1,4 +1,4 @@
-//! Three daemons out of a file, which may be killed and started again.
+//! Daemons out of a file, three where nothing is said, which may be killed and started again.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use super::support::{Daemon, World, free_port};
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 pub const PATIENCE: Duration = Duration::from_secs(55);
 
-/// Three daemons out of a file, each with a door of its own.
+/// Daemons out of a file, each with a door of its own.
 pub struct Cluster {
     pub world: World,
     words: Vec<Vec<String>>,
@@ -28,12 +28,18 @@ impl Cluster {
         let (nodes, multicast) = (nodes.collect::<String>(), free_port());
         let head = format!("cluster = \"{}\"\nprotocol = \"{protocol}\"", world.cluster);
         let text = format!("{head}\nmulticast = \"239.192.1.7:{multicast}\"\n{nodes}{more}");
-        let file = world.write("consort.toml", &text);
+        Self::out_of(world, &text, 3)
+    }
+
+    /// So many daemons out of this file.
+    pub fn out_of(world: World, text: &str, nodes: usize) -> Self {
+        let file = world.write("consort.toml", text);
         let words =
-            (1..=3).map(|id| ["daemon", "--config", &file, "--node", &id.to_string()].map(str::to_owned).to_vec());
+            (1..=nodes).map(|id| ["daemon", "--config", &file, "--node", &id.to_string()].map(str::to_owned).to_vec());
         let words: Vec<_> = words.collect();
-        let mut cluster = Self { world, words, daemons: vec![None, None, None] };
-        (0..3).for_each(|at| cluster.start(at));
+        let daemons = (0..nodes).map(|_| None).collect();
+        let mut cluster = Self { world, words, daemons };
+        (0..nodes).for_each(|at| cluster.start(at));
         cluster
     }
 

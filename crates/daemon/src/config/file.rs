@@ -1,6 +1,8 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section, set};
-use super::{NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, protocol, rights, rings, slow, spread};
+use super::{
+    NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, networks, protocol, rights, rings, slow, spread,
+};
 use crate::failure::{Failure, Outcome};
 use crate::{local, runtime_dir};
 use consort_ring::Policy;
@@ -52,12 +54,20 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     let mut root = Section::root(notes, table);
     let cluster = root.text("cluster", |text| runtime_dir::check_cluster(text).map(|()| text.to_owned()));
     let cluster = root.require("cluster", cluster, "name the cluster: cluster = \"prod\"");
-    let nodes = nodes(&mut root);
-    let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
+    let networks = networks::read(&mut root, cluster.as_deref().unwrap_or_default());
+    let (nodes, multicast) = if root.is_list("network") {
+        (networks::nodes(&networks), None)
+    } else {
+        let nodes = nodes(&mut root);
+        let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
+        (nodes, multicast)
+    };
     let mut settings = Settings::new(cluster.unwrap_or_default(), nodes, multicast);
     settings.from_file = true;
+    settings.networks = networks;
     general(&mut root, &mut settings);
     settings.rings = rings::read(&mut root, settings.protocol, &settings.nodes);
+    networks::check(&mut root, settings.protocol);
     if !root.is_list("ring") {
         ring(&mut root.table("ring"), &mut settings);
     }
@@ -99,11 +109,11 @@ fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
 }
 
 /// Whether two nodes would use one port: each takes two.
-fn meet(a: &NodeAddress, b: &NodeAddress) -> bool {
+pub(super) fn meet(a: &NodeAddress, b: &NodeAddress) -> bool {
     [a.token, a.data].iter().any(|port| [b.token, b.data].contains(port))
 }
 
-fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
+pub(super) fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
     let id = section.number("id", 1..=u16::MAX);
     let id = section.require("id", id, "give the node a number of its own: id = 1");
     let token = section.text("address", |text| address(text, PORT));
@@ -122,7 +132,7 @@ fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
     Some(NodeAddress { id: NodeId(id), token: token.into(), data, interface: interface.unwrap_or(*token.ip()) })
 }
 
-fn multicast(root: &mut Section<'_, '_>, cluster: &str, nodes: &[NodeAddress]) -> Option<SocketAddrV4> {
+pub(super) fn multicast(root: &mut Section<'_, '_>, cluster: &str, nodes: &[NodeAddress]) -> Option<SocketAddrV4> {
     let given = root.text("multicast", |text| match text {
         "off" => Ok(None),
         text => address(text, PORT + 2).and_then(|group| match group.ip().is_multicast() {
@@ -372,6 +382,18 @@ interface = "198.51.100.12"
         let message = problems(&format!("protocol = \"multiring-paxos\"\n{GOOD}[[ring]]\nzzzzzzzz = 1\n"));
         let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
         assert!(known.split(", ").all(|key| rings.contains(&format!("{key} = "))), "{known}");
+        let networks: String = EXAMPLE
+            .lines()
+            .filter_map(|line| Some(line.strip_prefix("#  ").filter(|line| !line.starts_with(' '))?.to_owned() + "\n"))
+            .collect();
+        let several = parse("several", &format!("cluster = \"c\"\nprotocol = \"multiring\"\n{networks}"));
+        assert_eq!(several.unwrap().networks.len(), 1);
+        for section in ["[[network]]", "[[network]]\n[[network.node]]"] {
+            let message = problems(&format!("cluster = \"c\"\nprotocol = \"multiring\"\n{section}\nzzzzzzzz = 1\n"));
+            let known = message.split("known here: ").nth(1).unwrap().lines().next().unwrap();
+            let shown = |key: &str| networks.contains(&format!("{key} = ")) || networks.contains(&format!(".{key}]]"));
+            assert!(known.split(", ").all(shown), "{known}");
+        }
         // A key that the example misses would be named here among those that are known.
         for section in [
             "",

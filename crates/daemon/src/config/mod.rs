@@ -1,6 +1,7 @@
 //! The settings of a daemon: from one short TOML file that all machines share, or, on one machine, from nothing.
 
 mod file;
+mod networks;
 mod protocol;
 mod reader;
 pub(crate) mod rights;
@@ -25,6 +26,7 @@ use std::time::Duration;
 pub use consort_net::Scheduling;
 pub use consort_paxos::Storage;
 pub use file::read;
+pub use networks::{NetworkSettings, local_gateway};
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
 pub use rings::RingSettings;
 pub use spread::SpreadDoor;
@@ -75,6 +77,8 @@ pub struct Settings {
     pub paxos: Paxos,
     /// The rings of Multi-Ring Paxos, where that is it; without a file none, and it has some of its own.
     pub rings: Vec<RingSettings>,
+    /// The networks of Totem's multiple rings, where those are it; without a file none, and there are some all the same.
+    pub networks: Vec<NetworkSettings>,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
     pub ring: RingConfig,
     /// How much CPU a quick answer is worth.
@@ -204,6 +208,7 @@ impl Settings {
             plato: Plato::default(),
             paxos: Paxos::default(),
             rings: Vec::new(),
+            networks: Vec::new(),
             nodes,
             multicast,
             profile: Profile::Balanced,
@@ -259,7 +264,8 @@ impl Settings {
 
     /// Whether other machines than this one carry the daemons' datagrams.
     pub fn is_exposed(&self) -> bool {
-        self.nodes.iter().any(|node| !node.token.ip().is_loopback())
+        let elsewhere = self.networks.iter().flat_map(|network| &network.nodes);
+        self.nodes.iter().chain(elsewhere).any(|node| !node.token.ip().is_loopback())
     }
 
     /// This node's own addresses.
@@ -281,12 +287,18 @@ impl Settings {
             Protocol::Plato => self.plato_config().shared_settings(),
             Protocol::Paxos => self.paxos_config().shared_settings(),
             Protocol::MultiRing => self.multiring_config().shared_settings(),
+            Protocol::JoinedRings => self.joined_config().shared_settings(),
         };
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable_by_key(|node| node.id);
         let multicast = self.multicast.map_or_else(|| "off".into(), |group| group.to_string());
         let mut shared: Vec<_> = engine.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         shared.extend(self.shared_rings());
+        shared.extend(self.shared_networks());
+        if self.protocol == Protocol::JoinedRings {
+            shared.push(("limits.message".into(), self.limits.message_max.to_string()));
+            return shared;
+        }
         shared.push(("multicast".into(), multicast));
         shared.push(("limits.message".into(), self.limits.message_max.to_string()));
         shared.extend(nodes.iter().map(|node| (format!("address of node {}", node.id.0), node.token.to_string())));
@@ -311,12 +323,24 @@ impl Settings {
                 format!("paxos with acceptors {}, storage {}", list(&paxos.acceptors), paxos.storage.name())
             }
             Protocol::MultiRing => self.summary_of_rings(),
+            Protocol::JoinedRings => self.summary_of_networks(),
         };
         let nodes = self.nodes.len();
-        let data = self.multicast.map_or_else(|| "unicast".into(), |group| format!("multicast {group}"));
+        let data = self.summary_of_data();
         let noun = if nodes == 1 { "node" } else { "nodes" };
         let sealed = if self.key.is_some() { ", sealed" } else { "" };
         format!("{nodes} {noun}, {protocol}, {data}, datagrams of {} bytes{sealed}", self.ring.datagram.get())
+    }
+
+    /// How data reaches all nodes, in each network.
+    fn summary_of_data(&self) -> String {
+        let networks = self.all_networks();
+        let groups: Vec<_> = match networks.is_empty() {
+            true => self.multicast.into_iter().collect(),
+            false => networks.iter().filter_map(|network| network.multicast).collect(),
+        };
+        let groups: Vec<_> = groups.iter().map(ToString::to_string).collect();
+        if groups.is_empty() { "unicast".into() } else { format!("multicast {}", groups.join(" and ")) }
     }
 
     /// The cluster's id on the wire.

@@ -23,15 +23,18 @@ pub enum Protocol {
     Paxos,
     /// Many such orders, merged into one.
     MultiRing,
+    /// Many tokens, each in a network of its own, and one order over all.
+    JoinedRings,
 }
 
 /// How the protocols are named.
-pub const PROTOCOLS: [(&str, Protocol); 5] = [
+pub const PROTOCOLS: [(&str, Protocol); 6] = [
     ("ring", Protocol::Ring),
     ("toto", Protocol::Toto),
     ("plato", Protocol::Plato),
     ("paxos", Protocol::Paxos),
     ("multiring-paxos", Protocol::MultiRing),
+    ("multiring", Protocol::JoinedRings),
 ];
 
 impl Protocol {
@@ -287,6 +290,7 @@ impl Settings {
             }
             Protocol::Paxos => self.validate_paxos(),
             Protocol::MultiRing => self.validate_rings(),
+            Protocol::JoinedRings => self.validate_networks(),
         }
     }
 }

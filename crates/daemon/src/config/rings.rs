@@ -47,6 +47,10 @@ pub fn read(root: &mut Section<'_, '_>, protocol: Protocol, nodes: &[NodeAddress
                 root.wrong("ring", text);
             }
         }
+        (Protocol::JoinedRings, true) => root.wrong(
+            "ring",
+            "[[ring]] goes with protocol = \"multiring-paxos\"; the rings of \"multiring\" are described by [[network]]",
+        ),
         (_, true) => root.wrong(
             "ring",
             "[[ring]] goes with protocol = \"multiring-paxos\"; what is set of a token ring stands below [ring]",

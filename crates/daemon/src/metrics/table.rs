@@ -242,7 +242,22 @@ pub const METRICS: &[Metric] = &[
     ("merge_wait_max_us", Gauge, "The longest that messages waited for a ring. Normal: below 20000 but at the start."),
     ("skips_asked", Counter, "Times that a coordinator was asked to go on. Normal: hundreds a second under load."),
     ("skips_due", Counter, "Times that a ring led here went on without messages. Normal: 0 at rest."),
+    // Totem's multiple rings.
+    ("handed_out", Counter, "Messages of all rings that got their place. Normal: grows with what is sent."),
+    ("forwarded", Counter, "Messages that a gateway sent on. Normal: grows at gateways with what is sent."),
+    ("horizons_sent", Counter, "Times that a gateway told how far rings are. Normal: grows while messages come."),
+    ("relayed_packets", Counter, "Packets of others that a gateway sent on. Normal: grows at gateways, at rest too."),
+    ("waiting_messages", Gauge, "Messages that wait for their place. Normal: below 1000, and 0 at rest."),
+    ("held_bytes", Gauge, "Bytes of messages that some member may lack. Normal: far below 16 MiB, and 0 at rest."),
+    ("own_held_bytes", Gauge, "Those of this node's messages. Normal: below 4194304."),
+    ("pieces_sent", Counter, "Pieces of messages given to members that lack them. Normal: grows only with views."),
+    ("sent_again", Counter, "Messages sent again in a later view. Normal: grows only when daemons come or go."),
+    ("void_messages", Counter, "Messages of other views. Normal: a few whenever daemons come or go."),
+    ("refused_messages", Counter, "Messages that others lacked before. Normal: a few whenever daemons come or go."),
+    ("unrelated_packets", Counter, "Packets of nodes that are in no ring here. Normal: a few when daemons come or go."),
+    ("unreadable_messages", Counter, "Messages that no right member sends. Normal: 0."),
     // Membership.
+    ("attempts", Counter, "Attempts to form a view. Normal: grows only when daemons come or go."),
     ("views", Counter, "Regular views installed. Normal: grows only when daemons come or go."),
     (
         "tokens_late",
@@ -307,10 +322,11 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// What is told of each ring where there are many, by the beginning of its keys; its number is the label.
-pub const BY_RING: [(&str, &str); 4] = [
+pub const BY_RING: [(&str, &str); 5] = [
     ("ring_open_instances_", "Items of a ring led here that wait for votes. Normal: below 256."),
     ("ring_instances_", "Items of a ring that this node holds. Normal: about equal at all nodes."),
     ("ring_waiting_bytes_", "Bytes of a ring that wait for others. Normal: below 1 MiB."),
+    ("ring_horizon_", "Stamp up to which nothing more comes from a ring. Normal: about equal for all, or at rest."),
     ("ring_wait_us_", "How long messages have waited for a ring by now. Normal: below 10000."),
 ];
 

@@ -16,6 +16,45 @@ fn options() -> Options {
     Options::new(NodeId(3), peers, SocketAddrV4::new(group, port), Ipv4Addr::LOCALHOST)
 }
 
+fn with(change: impl FnOnce(&mut NetworkOptions)) -> Options {
+    let mut options = options();
+    change(&mut options.networks[0]);
+    options
+}
+
+/// Of the only network.
+fn reach(sockets: &Sockets) -> &FanoutChoice {
+    sockets.reach().next().unwrap()
+}
+
+#[test]
+fn a_node_in_two_networks_has_sockets_in_each_and_meets_nobody_in_both() {
+    let mut both = options();
+    let other = Peer { node: NodeId(4), token: ([127, 0, 0, 1], 9).into(), data: ([127, 0, 0, 1], 10).into() };
+    let mut second = both.networks[0].clone();
+    second.peers.push(other);
+    (both.networks[0].number, second.number, second.fanout) = (1, 2, Fanout::Unicast);
+    both.networks.push(second);
+    let sockets = Sockets::bind(both.clone()).unwrap();
+    let ports: BTreeSet<_> = sockets
+        .networks
+        .iter()
+        .flat_map(|network| [&network.token, &network.data])
+        .map(|socket| socket.local_addr().unwrap().as_socket().unwrap().port())
+        .collect();
+    assert_eq!((ports.len(), sockets.options.met().len()), (4, 2));
+    assert_eq!(sockets.reach().last().unwrap().why, "configured so");
+    drop(sockets);
+    both.networks[0].peers.push(Peer {
+        data: ([127, 0, 0, 1], 11).into(),
+        token: ([127, 0, 0, 1], 12).into(),
+        ..other
+    });
+    assert!(matches!(Sockets::bind(both), Err(BindError::Twice { what }) if what == "n4"));
+    let none = Options { networks: Vec::new(), ..options() };
+    assert!(matches!(Sockets::bind(none), Err(BindError::NotConfigured { peers: 0, .. })));
+}
+
 #[test]
 fn a_node_without_an_entry_is_told_so() {
     let error = Sockets::bind(Options { me: NodeId(9), ..options() }).unwrap_err();
@@ -33,11 +72,13 @@ fn a_datagram_that_ip_would_cut_is_told_what_fits() {
 #[test]
 fn two_nodes_with_one_index_or_one_address_are_refused() {
     let mut twice = options();
-    twice.peers.push(twice.peers[0]);
+    let again = twice.networks[0].peers[0];
+    twice.networks[0].peers.push(again);
     assert!(matches!(Sockets::bind(twice), Err(BindError::Twice { what }) if what == "n3"));
     let mut same = options();
-    same.peers[0].token = ([127, 0, 0, 1], 9).into();
-    same.peers[0].data = same.peers[0].token;
+    let peer = &mut same.networks[0].peers[0];
+    peer.token = ([127, 0, 0, 1], 9).into();
+    peer.data = peer.token;
     assert!(matches!(Sockets::bind(same), Err(BindError::Twice { what }) if what == "127.0.0.1:9"));
 }
 
@@ -45,7 +86,7 @@ fn two_nodes_with_one_index_or_one_address_are_refused() {
 fn a_used_port_is_named_with_its_role() {
     let holder = UdpSocket::bind(any()).unwrap();
     let mut used = options();
-    used.peers[0].token = holder.local_addr().unwrap();
+    used.networks[0].peers[0].token = holder.local_addr().unwrap();
     let error = Sockets::bind(used).unwrap_err();
     assert!(
         matches!(&error, BindError::InUse { role: SocketRole::Token, address } if *address == holder.local_addr().unwrap())
@@ -56,50 +97,50 @@ fn a_used_port_is_named_with_its_role() {
 #[test]
 fn a_foreign_address_is_named_and_the_usable_ones_are_listed() {
     let mut foreign = options();
-    foreign.peers[0].data = ([192, 0, 2, 1], 0).into();
+    foreign.networks[0].peers[0].data = ([192, 0, 2, 1], 0).into();
     let error = Sockets::bind(foreign).unwrap_err().to_string();
     assert!(error.starts_with("data address 192.0.2.1") && error.contains("127.0.0.1 (lo)"), "{error}");
-    let error = Sockets::bind(Options { interface: [192, 0, 2, 1].into(), ..options() }).unwrap_err().to_string();
+    let error = Sockets::bind(with(|network| network.interface = [192, 0, 2, 1].into())).unwrap_err().to_string();
     assert!(error.contains("interface 192.0.2.1") && error.contains("127.0.0.1 (lo)"), "{error}");
 }
 
 #[test]
 fn a_group_that_is_none_is_refused() {
-    let bad = Options { multicast: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000), ..options() };
+    let bad = with(|network| network.multicast = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 5000));
     assert!(matches!(Sockets::bind(bad), Err(BindError::NotMulticast { .. })));
 }
 
 #[test]
 fn unicast_needs_no_group() {
-    let sockets = Sockets::bind(Options { fanout: Fanout::Unicast, ..options() }).unwrap();
-    assert_eq!(sockets.reach(), &FanoutChoice { multicast: false, why: "configured so".to_owned() });
-    assert!(sockets.group.is_none());
-    assert_ne!(sockets.options.peers[0].token.port(), 0);
+    let sockets = Sockets::bind(with(|network| network.fanout = Fanout::Unicast)).unwrap();
+    assert_eq!(reach(&sockets), &FanoutChoice { multicast: false, why: "configured so".to_owned() });
+    assert!(sockets.networks[0].group.is_none());
+    assert_ne!(sockets.options.networks[0].peers[0].token.port(), 0);
 }
 
 #[test]
 fn multicast_is_chosen_by_what_comes_back() {
     let sockets = Sockets::bind(options()).unwrap();
-    if !sockets.reach().multicast {
-        return eprintln!("skipped: no multicast on the loopback interface: {}", sockets.reach().why);
+    if !reach(&sockets).multicast {
+        return eprintln!("skipped: no multicast on the loopback interface: {}", reach(&sockets).why);
     }
-    assert!(sockets.group.is_some());
-    assert_eq!(sockets.reach().why, "a datagram to the group came back");
+    assert!(sockets.networks[0].group.is_some());
+    assert_eq!(reach(&sockets).why, "a datagram to the group came back");
 }
 
 #[test]
 fn own_datagrams_are_dropped_by_the_kernel_and_others_are_not() {
     let sockets = Sockets::bind(options()).unwrap();
-    if !sockets.reach().multicast {
-        return eprintln!("skipped: no multicast on the loopback interface: {}", sockets.reach().why);
+    if !reach(&sockets).multicast {
+        return eprintln!("skipped: no multicast on the loopback interface: {}", reach(&sockets).why);
     }
-    let group = sockets.group.as_ref().unwrap();
+    let group = sockets.networks[0].group.as_ref().unwrap();
     group.set_nonblocking(false).unwrap();
     group.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let stranger = udp(Domain::IPV4).unwrap();
     stranger.set_multicast_if_v4(&Ipv4Addr::LOCALHOST).unwrap();
-    let to = sockets.options.multicast.into();
-    sockets.data.send_to(b"own", &to).unwrap();
+    let to = sockets.options.networks[0].multicast.into();
+    sockets.networks[0].data.send_to(b"own", &to).unwrap();
     stranger.send_to(b"from elsewhere", &to).unwrap();
     let mut room = [0; 64];
     let n = std::io::Read::read(&mut &*group, &mut room).unwrap();
@@ -109,7 +150,7 @@ fn own_datagrams_are_dropped_by_the_kernel_and_others_are_not() {
 #[test]
 fn the_room_is_what_the_kernel_granted_less_its_own_need() {
     let sockets = Sockets::bind(Options { receive_buffer: 1 << 20, ..options() }).unwrap();
-    let granted = sockets.data.recv_buffer_size().unwrap();
+    let granted = sockets.networks[0].data.recv_buffer_size().unwrap();
     let share = sockets.receive_room() as f64 / granted as f64;
     assert!((0.60..0.65).contains(&share), "{share}");
 }

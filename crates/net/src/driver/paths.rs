@@ -3,6 +3,7 @@ use super::Driver;
 use crate::links::Links;
 use crate::path_mtu::{News, PathMtus};
 use consort_node::Engine;
+use consort_types::NodeId;
 
 impl<E: Engine> Driver<E> {
     /// Takes probes that came, sends those that are due, and tells the outbox what passes.
@@ -38,7 +39,8 @@ impl<E: Engine> Driver<E> {
     /// Somebody who is missing, or is heard and belongs to no view, may be so for its settings, or for this node's.
     fn tell_of_settings(&mut self) {
         //= W12
-        let missing = self.node.view().is_none_or(|view| view.members.len() < self.peers);
+        let here = |node: &NodeId| self.node.view().is_some_and(|view| view.members.iter().any(|m| m.node == *node));
+        let missing = !self.met.iter().all(here);
         let strange = self.shared.hears_stranger(self.now, self.node.datagrams_of_other_settings());
         if let Some(packet) = self.shared.packet(self.node.identity()).filter(|_| missing || strange) {
             self.outbox.push_probe(packet);
@@ -68,6 +70,7 @@ impl<E: Engine> Driver<E> {
             keys.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key.to_owned(), value)),
         );
         self.seals.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
+        facts.extend(self.networks.iter().map(|(number, how)| (format!("network_{number}"), how.clone())));
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);
         facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));

@@ -26,7 +26,7 @@ impl Bench {
     fn new(arrival_times: bool) -> Self {
         let (token, data, group) = (socket(), socket(), socket());
         let [token_at, data_at, group_at] = [&token, &data, &group].map(|s| s.local_addr().unwrap());
-        let receivers = Receivers { token, data, group: Some(group), arrival_times };
+        let receivers = Receivers { tokens: vec![token], data: vec![data], groups: vec![group], arrival_times };
         Self {
             inbox: Inbox::new(Clock::new(), receivers, driver_packets_of(0)).unwrap(),
             counters: DriverCounters::default(),

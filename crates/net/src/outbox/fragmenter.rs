@@ -46,24 +46,34 @@ impl Outbox {
     pub(super) fn send_narrow(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         match target {
             DatagramTarget::Probes => self.send(target, run, counters),
-            DatagramTarget::All if self.group.is_some() => self.send_to_group(run, counters),
-            DatagramTarget::All => {
-                self.others().into_iter().for_each(|node| self.send_cut(DatagramTarget::Data(node), run, counters))
+            DatagramTarget::All(network) => {
+                for at in self.exits_of(network) {
+                    match self.exits[at].group {
+                        Some(_) => self.send_to_group(at, run, counters),
+                        None => self.others_at(at).into_iter().for_each(|node| {
+                            self.send_cut(DatagramTarget::Data(node), run, counters);
+                        }),
+                    }
+                }
             }
-            DatagramTarget::AllTokens => {
-                self.others().into_iter().for_each(|node| self.send_cut(DatagramTarget::Token(node), run, counters));
+            DatagramTarget::AllTokens(network) => {
+                let nodes: Vec<_> = self.exits_of(network).into_iter().flat_map(|at| self.others_at(at)).collect();
+                nodes.into_iter().for_each(|node| self.send_cut(DatagramTarget::Token(node), run, counters));
             }
             DatagramTarget::Token(_) | DatagramTarget::Data(_) => self.send_cut(target, run, counters),
         }
     }
 
-    /// To all by multicast: in fragments for all, or whole, and in fragments to those that need them.
-    fn send_to_group(&mut self, run: &[Pending], counters: &mut DriverCounters) {
-        if let Some(limit) = self.narrow.all {
-            return self.send_parts(DatagramTarget::All, run, limit, counters);
+    /// To all of a network by multicast: in fragments for all, or whole, and in fragments to those that need them.
+    fn send_to_group(&mut self, at: usize, run: &[Pending], counters: &mut DriverCounters) {
+        let all = DatagramTarget::All(self.exits[at].number);
+        let others = self.others_at(at);
+        let narrow = self.narrow.each.iter().filter(|(node, _)| others.contains(node));
+        let each: Vec<_> = narrow.map(|(node, limit)| (*node, *limit)).collect();
+        if let Some(limit) = self.narrow.all.filter(|_| !each.is_empty()) {
+            return self.send_parts(all, run, limit, counters);
         }
-        self.send(DatagramTarget::All, run, counters);
-        let each: Vec<_> = self.narrow.each.iter().map(|(node, limit)| (*node, *limit)).collect();
+        self.send(all, run, counters);
         for (node, limit) in each {
             for too_long in run.split(|pending| len(&pending.datagram) <= limit).filter(|run| !run.is_empty()) {
                 self.send_parts(DatagramTarget::Data(node), too_long, limit, counters);
@@ -93,7 +103,13 @@ impl Outbox {
         }
     }
 
-    fn others(&self) -> Vec<NodeId> {
-        self.peers.keys().copied().filter(|node| *node != self.me).collect()
+    /// The places of the networks that what is for this one leaves into.
+    fn exits_of(&self, network: u8) -> Vec<usize> {
+        (0..self.exits.len()).filter(|at| self.exits[*at].serves(network)).collect()
+    }
+
+    fn others_at(&self, at: usize) -> Vec<NodeId> {
+        let there = self.peers.iter().filter(|(node, peer)| **node != self.me && peer.exit == at);
+        there.map(|(node, _)| *node).collect()
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::driver_packets::tests::{driver_packets_of, identity};
-use std::net::{Ipv4Addr, UdpSocket};
+use crate::options::{Fanout, Peer};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
@@ -9,6 +10,11 @@ fn socket() -> UdpSocket {
     socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     crate::sys::force_buffer(socket.as_fd(), 1 << 20, true).unwrap();
     socket
+}
+
+fn network(number: u8, peers: &[Peer]) -> NetworkOptions {
+    let (multicast, interface) = (SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, 0), Ipv4Addr::LOCALHOST);
+    NetworkOptions { number, peers: peers.to_vec(), multicast, interface, fanout: Fanout::Unicast }
 }
 
 /// Three nodes, of which the first sends; the sockets of the others are plain ones.
@@ -31,13 +37,14 @@ impl Bench {
             .map(|n| Peer { node: NodeId(n), token: address(&token[n as usize]), data: address(&data[n as usize]) })
             .collect();
         let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
-        let outbox = Outbox::new(own(&token[0]), own(&data[0]), None, identity(0), seals(&peers), &peers);
+        let exits = vec![ExitSockets { token: own(&token[0]), data: own(&data[0]), by_multicast: false }];
+        let outbox = Outbox::new(&[network(0, &peers)], exits, identity(0), seals(&peers));
         Self { outbox, counters: DriverCounters::default(), token, data }
     }
 
     fn push(&mut self, to: Destination, lane: Lane, head: &[u8], body: &[u8]) {
         let datagram = Datagram { head: Bytes::copy_from_slice(head), body: Bytes::copy_from_slice(body) };
-        self.outbox.push(to, lane, datagram);
+        self.outbox.push(to, lane, 0, datagram);
     }
 
     fn flush(&mut self) {
@@ -82,6 +89,48 @@ fn every_lane_has_its_socket_and_all_means_the_others() {
 }
 
 #[test]
+fn what_is_for_one_network_leaves_there_alone_and_what_the_driver_says_in_each() {
+    let (near, far) = (Bench::new(), Bench::new());
+    let address = |socket: &UdpSocket| socket.local_addr().unwrap();
+    let peer = |bench: &Bench, n: u16, at: usize| Peer {
+        node: NodeId(n),
+        token: address(&bench.token[at]),
+        data: address(&bench.data[at]),
+    };
+    let first = network(1, &[peer(&near, 0, 0), peer(&near, 1, 1)]);
+    let second = network(2, &[peer(&far, 0, 0), peer(&far, 2, 1)]);
+    let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
+    let sockets = [&near, &far].map(|bench| ExitSockets {
+        token: own(&bench.token[0]),
+        data: own(&bench.data[0]),
+        by_multicast: false,
+    });
+    let seals = Rc::new(Seals::new(identity(0), None, &[]).unwrap());
+    let (mut outbox, mut counters) =
+        (Outbox::new(&[first, second], sockets.into(), identity(0), seals), DriverCounters::default());
+    for narrow in [false, true] {
+        if narrow {
+            outbox.set_narrow(PathLimits { each: [(NodeId(2), 1_000)].into(), all: None });
+        }
+        let mut push = |to, lane, network, text: &'static str| {
+            let datagram = Datagram { head: Bytes::from_static(text.as_bytes()), body: Bytes::new() };
+            outbox.push(to, lane, network, datagram);
+        };
+        push(Destination::All, Lane::Data, 1, "near data");
+        push(Destination::All, Lane::Token, 2, "far token");
+        push(Destination::One(NodeId(2)), Lane::Data, 2, "far data");
+        push(Destination::One(NodeId(1)), Lane::Token, 1, "near token");
+        outbox.push_probe(Bytes::from_static(b"probe"));
+        outbox.flush(&mut counters);
+        assert_eq!((receive(&near.data[1]), receive(&near.token[1])), (b"near data".to_vec(), b"near token".to_vec()));
+        assert_eq!((receive(&far.data[1]), receive(&far.token[1])), (b"far data".to_vec(), b"far token".to_vec()));
+        assert!([&near, &far].iter().all(|bench| receive(&bench.data[1]) == b"probe"));
+        assert!([&near, &far].iter().all(|bench| bench.token.iter().chain(&bench.data).all(is_empty)));
+    }
+    assert_eq!(counters.send_errors, 0);
+}
+
+#[test]
 fn long_runs_of_any_lengths_arrive_whole_and_in_order_by_super_packets() {
     let mut bench = Bench::new();
     let lengths: Vec<usize> = (0..300).map(|i| if i % 50 == 49 { i } else { 900 }).collect();
@@ -101,7 +150,7 @@ fn long_runs_of_any_lengths_arrive_whole_and_in_order_by_super_packets() {
 fn a_super_packet_ends_at_the_first_that_is_not_as_long() {
     let run = |lengths: &[usize]| -> Vec<Pending> {
         let pending = |len: &usize| Pending {
-            target: DatagramTarget::All,
+            target: DatagramTarget::All(0),
             datagram: Datagram { head: Bytes::from(vec![0; *len]), body: Bytes::new() },
         };
         lengths.iter().map(pending).collect()
@@ -240,7 +289,7 @@ fn probes_leave_whole_and_each_by_itself() {
 /// A socket stands for the group, and for who listens to it.
 fn with_group(bench: &mut Bench) -> UdpSocket {
     let group = socket();
-    bench.outbox.group = Some(group.local_addr().unwrap().into());
+    bench.outbox.exits[0].group = Some(group.local_addr().unwrap().into());
     group
 }
 
@@ -298,7 +347,7 @@ fn a_kernel_that_takes_no_more_is_waited_for_a_little_and_then_the_rest_is_dropp
     let reader = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     let writer = Socket::from(std::os::unix::net::UnixDatagram::unbound().unwrap());
     let pending = |len: usize| Pending {
-        target: DatagramTarget::All,
+        target: DatagramTarget::All(0),
         datagram: Datagram { head: Bytes::from(vec![1; len]), body: Bytes::new() },
     };
     let run: Vec<_> = (1..=2_000).map(pending).collect();

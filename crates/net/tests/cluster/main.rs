@@ -63,7 +63,7 @@ impl Cluster {
         let mut sockets = Vec::new();
         for n in 0..NODES {
             let mut options = Options::new(NodeId(n), peers.clone(), group, Ipv4Addr::LOCALHOST);
-            options.fanout = kind.fanout;
+            options.networks[0].fanout = kind.fanout;
             options.idling = kind.idling;
             options.links = kind.reliable;
             options.listeners = vec![
@@ -73,8 +73,9 @@ impl Cluster {
             sockets.push(Sockets::bind(options).unwrap());
         }
         let links = peers.iter().map(|peer| peer.token).collect();
-        if kind.fanout != Fanout::Unicast && !sockets[0].reach().multicast {
-            eprintln!("skipped: no multicast on the loopback interface: {}", sockets[0].reach().why);
+        let reach = sockets[0].reach().next().unwrap();
+        if kind.fanout != Fanout::Unicast && !reach.multicast {
+            eprintln!("skipped: no multicast on the loopback interface: {}", reach.why);
             return None;
         }
         let doors = sockets.iter().map(Sockets::listeners).collect();

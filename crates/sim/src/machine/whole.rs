@@ -282,7 +282,7 @@ impl<E: Engine> Whole<E> {
 
     fn on_effect(&mut self, effect: Effect) {
         match effect {
-            Effect::Send { to, lane, datagram } => {
+            Effect::Send { to, lane, datagram, .. } => {
                 let mut bytes = BytesMut::with_capacity(datagram.head.len() + datagram.body.len());
                 bytes.extend_from_slice(&datagram.head);
                 bytes.extend_from_slice(&datagram.body);
