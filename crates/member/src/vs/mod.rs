@@ -187,8 +187,11 @@ impl Membership {
         if gone.is_empty() {
             return self.renew(now);
         }
-        let nodes = gone.iter().map(|member| member.node).collect();
-        let why = Why::new(ViewCause::Silent { nodes, since: self.io.settings.timers.silence });
+        let nodes: Vec<_> = gone.iter().map(|member| member.node).collect();
+        // They went before their silence was long enough for this membership.
+        let heard = self.reachability(now).into_iter().filter(|reach| nodes.contains(&reach.node));
+        let since = heard.filter_map(|reach| reach.heard).min().unwrap_or(self.io.settings.timers.silence);
+        let why = Why::new(ViewCause::Silent { nodes, since });
         self.finish(now, NextState::gather(gone.into_iter().fold(why, |why, one| why.failing(one, Reason::Silent))));
     }
 
