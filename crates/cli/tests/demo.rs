@@ -63,6 +63,23 @@ fn with_many_rings_the_demo_keeps_all_promises() {
 }
 
 #[test]
+fn with_joined_rings_the_demo_parts_them_and_joins_them_again() {
+    let ran = World::new().run(&["demo", "--protocol", "multiring", "--json", "--lines", "200"]);
+    assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
+    let verdict: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
+    assert_eq!((&verdict["ok"], &verdict["messages"]), (&true.into(), &1_000.into()));
+    let trouble = &verdict["trouble"];
+    let parted = (&trouble["parted"]["node"], &trouble["parted"]["parts"]);
+    assert_eq!(parted, (&3.into(), &serde_json::json!([[1, 2], [4, 5]])), "{trouble}");
+    let views = trouble["views"].as_array().unwrap().iter().filter(|view| view["kind"] == "regular");
+    let members: Vec<_> = views.map(|view| &view["members"]).collect();
+    assert!(members.contains(&&serde_json::json!([1, 2])), "{trouble}");
+    assert_eq!(members.last(), Some(&&serde_json::json!([1, 2, 3, 4, 5])), "{trouble}");
+    let few = World::new().run(&["demo", "--protocol", "multiring", "--nodes", "3"]);
+    assert!(few.code == 2 && few.errors.contains("give 4 to 16"), "{}", few.errors);
+}
+
+#[test]
 fn a_demo_that_nobody_listens_to_is_played_to_its_end() {
     let world = World::new();
     let (reads, writes) = std::io::pipe().unwrap();

@@ -30,19 +30,25 @@ kills a daemon while messages flow, brings it back, and has what all clients saw
 judged by the checkers of the simulator. Takes a few seconds, leaves nothing
 behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken. With paxos it also kills the coordinator, then a majority,
-and reads the whole order again at two nodes.
+and reads the whole order again at two nodes. With multiring it also kills the
+daemon that joins the two rings, so that each goes on alone until it is back.
 
   --nodes N        daemons to start, 1 to 16, with paxos or multiring-paxos 3 to
-                   16 [3]
+                   16 [3], with multiring 4 to 16 [5]
   --lines N        lines in the file, 1 to 10,000,000 [20,000]
-  --protocol NAME  ring, toto, plato, paxos or multiring-paxos: what orders the
-                   messages [ring]
+  --protocol NAME  ring, toto, plato, paxos, multiring-paxos or multiring: what
+                   orders the messages [ring]
   --file FILE      send the lines of this file instead
   --json           print one JSON object instead of the story
 ";
 
 /// The messages of the quiet second part, over all senders, in a second.
 const QUIET_RATE: f64 = 1_000.0;
+
+/// With two rings: two nodes in each, and one that joins them.
+const JOINED: u16 = 5;
+/// Of fewer the one that is killed first would join the rings.
+const JOINED_LEAST: u16 = 4;
 
 #[derive(Debug)]
 struct Options {
@@ -92,9 +98,10 @@ fn square(nodes: u16) -> u64 {
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
     let mut options = Options { nodes: 3, lines: 20_000, protocol: Protocol::Ring, file: None, json: false };
+    let mut nodes = None;
     Args::only_options(words, HELP, |option, args| {
         match option {
-            "--nodes" => options.nodes = args.number(1..=16)? as u16,
+            "--nodes" => nodes = Some(args.number(1..=16)? as u16),
             "--lines" => options.lines = args.number(1..=10_000_000)?,
             "--protocol" => options.protocol = args.choice(&PROTOCOLS)?,
             "--file" => options.file = Some(args.path()?),
@@ -103,6 +110,14 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         }
         Ok(true)
     })?;
+    let joined = options.protocol == Protocol::JoinedRings;
+    options.nodes = nodes.unwrap_or(if joined { JOINED } else { options.nodes });
+    if joined && options.nodes < JOINED_LEAST {
+        return Err(Failure::usage(format!(
+            "--nodes: {} are too few for two rings, a node that joins them, and one that is killed; give {JOINED_LEAST} to 16",
+            options.nodes
+        )));
+    }
     let needs_majority = matches!(options.protocol, Protocol::Paxos | Protocol::MultiRing);
     if needs_majority && options.nodes < majority::NODES_MIN {
         return Err(Failure::usage(format!(
@@ -179,7 +194,7 @@ mod tests {
     fn a_protocol_that_is_none_and_too_few_daemons_for_a_majority_are_refused() {
         assert_eq!(
             options("--protocol raft").unwrap_err().message,
-            "--protocol: `raft` does not fit; give ring, toto, plato, paxos or multiring-paxos"
+            "--protocol: `raft` does not fit; give ring, toto, plato, paxos, multiring-paxos or multiring"
         );
         let few = "--nodes: with 2 acceptors none may be missing, and paxos has nothing to show; give 3 to 16";
         assert_eq!(options("--nodes 2 --protocol paxos").unwrap_err().message, few);
@@ -187,6 +202,10 @@ mod tests {
         assert_eq!(options("--nodes 1 --protocol multiring-paxos").unwrap_err().message, few.replace("2 acc", "1 acc"));
         assert_eq!(options("--protocol paxos --nodes 3").unwrap().nodes, 3);
         assert_eq!(options("--nodes 1").unwrap().nodes, 1, "a ring of one is one");
+        let few = options("--nodes 3 --protocol multiring").unwrap_err().message;
+        assert!(few.starts_with("--nodes: 3 are too few for two rings, ") && few.ends_with("; give 4 to 16"), "{few}");
+        let joined = ["", " --nodes 8"].map(|more| options(&format!("--protocol multiring{more}")).unwrap().nodes);
+        assert_eq!((joined, options("").unwrap().nodes), ([5, 8], 3));
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub struct Trouble {
     pub restart_ms: f64,
     /// The views that the first node's client was told.
     pub views: Vec<Viewed>,
+    /// The daemon that joins two rings was killed then, and came back; absent where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parted: Option<Parted>,
     pub clients: usize,
     pub sent: u64,
     pub delivered: u64,
@@ -22,6 +25,19 @@ pub struct Trouble {
     pub violations: Vec<String>,
     /// Where the clients' traces were kept because of that.
     pub trace: Option<PathBuf>,
+}
+
+/// What came of killing the daemon that joins two rings.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Parted {
+    /// Its node.
+    pub node: u16,
+    /// The nodes on each side of it.
+    pub parts: [Vec<u16>; 2],
+    /// From the kill until the clients of both sides were told.
+    pub parted_ms: f64,
+    /// From the new start until the clients of all were told.
+    pub merged_ms: f64,
 }
 
 /// A view as a client was told it.

@@ -1,5 +1,5 @@
 //! The demonstration as it is told.
-use super::outcome::{Majority, Trouble, Viewed};
+use super::outcome::{Majority, Parted, Trouble, Viewed};
 use super::verdict::{self, Cpu, DemoVerdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};
@@ -134,6 +134,23 @@ impl Story {
         ))
     }
 
+    /// The daemon that joins two rings is about to be killed.
+    pub fn part(&self, node: u16, restart_ms: f64) -> Outcome {
+        self.say(&format!(
+            "\nAll were told within {restart_ms:.0} ms. Node {node} joins the two rings, and is killed now:\n"
+        ))
+    }
+
+    /// It comes back.
+    pub fn merge(&self, parted: &Parted) -> Outcome {
+        let Parted { node, parts, parted_ms, .. } = parted;
+        let sides: Vec<_> = parts.iter().map(|nodes| words::nodes(nodes.iter().copied())).collect();
+        self.say(&format!(
+            "\nEach side goes on alone: {} were told within {parted_ms:.0} ms. Node {node} is started again:\n",
+            sides.join(", and ")
+        ))
+    }
+
     /// A client was told a view.
     pub fn view(&self, viewed: &Viewed) -> Outcome {
         let (ms, view, nodes) = (viewed.ms, &viewed.view, words::nodes(viewed.members.iter().copied()));
@@ -148,7 +165,8 @@ impl Story {
 
     /// What the clients saw was judged.
     pub fn judged(&self, trouble: &Trouble) -> Outcome {
-        let Trouble { restart_ms, clients, sent, delivered, promises, violations, .. } = trouble;
+        let Trouble { restart_ms, parted, clients, sent, delivered, promises, violations, .. } = trouble;
+        let restart_ms = parted.as_ref().map_or(*restart_ms, |parted| parted.merged_ms);
         self.say(&format!(
             "\nAll were told within {restart_ms:.0} ms. {clients} clients wrote down what they saw: {} messages sent, {} \
              delivered.\nThe simulator's {promises} checkers judged it: one order, no gaps, safe delivery, views that agree, and so on.",

@@ -1,7 +1,7 @@
 //! The middle part: one daemon is killed and comes back while messages flow, and what all clients saw is judged.
-use super::outcome::{Trouble, Viewed};
+use super::outcome::{Parted, Trouble, Viewed};
 use super::story::Story;
-use crate::config::Protocol;
+use crate::config::{Protocol, local_gateway};
 use crate::failure::{Outcome, Trying};
 use crate::{clock, inquiry};
 use consort::{Address, Event, GroupName, Service, ViewKind};
@@ -61,10 +61,11 @@ pub fn play(testbed: &mut Testbed, nodes: u16, protocol: Protocol, story: &Story
     let crash_ms = act.kill()?;
     act.flow(FLOW)?;
     story.revive(VICTIM, crash_ms)?;
-    let restart_ms = act.revive(nodes)?;
+    let restart_ms = act.revive(VICTIM, nodes)?;
     act.flow(FLOW)?;
+    let parted = (protocol == Protocol::JoinedRings).then(|| act.part(nodes, restart_ms)).transpose()?;
     act.come_to_rest()?;
-    let trouble = act.judge(protocol, crash_ms, restart_ms)?;
+    let trouble = act.judge(protocol, [crash_ms, restart_ms], parted)?;
     story.judged(&trouble)?;
     Ok(trouble)
 }
@@ -93,18 +94,38 @@ impl Act<'_> {
 
     /// Returns how many milliseconds it took until all survivors were told.
     fn kill(&mut self) -> Outcome<f64> {
-        self.audience.retire(VICTIM);
-        let at = self.testbed.kill(VICTIM)?;
-        self.scene.since = Some(at);
+        let at = self.take_away(VICTIM)?;
         Ok(ms(self.await_view()?, at))
     }
 
-    /// Returns how many milliseconds it took until all were told.
-    fn revive(&mut self, nodes: u16) -> Outcome<f64> {
-        let at = self.testbed.revive(VICTIM)?;
+    fn take_away(&mut self, node: u16) -> Outcome<u64> {
+        self.audience.retire(node);
+        let at = self.testbed.kill(node)?;
         self.scene.since = Some(at);
-        self.seat(VICTIM, nodes)?;
+        Ok(at)
+    }
+
+    /// Returns how many milliseconds it took until all were told.
+    fn revive(&mut self, node: u16, nodes: u16) -> Outcome<f64> {
+        let at = self.testbed.revive(node)?;
+        self.scene.since = Some(at);
+        self.seat(node, nodes)?;
         Ok(ms(self.await_view()?, at))
+    }
+
+    /// The daemon that joins two rings is killed, and each side goes on alone until it is back.
+    fn part(&mut self, nodes: u16, restart_ms: f64) -> Outcome<Parted> {
+        let node = local_gateway(nodes);
+        let parts = [(1..node).collect(), (node + 1..=nodes).collect()];
+        self.scene.story.part(node, restart_ms)?;
+        let at = self.take_away(node)?;
+        let last = self.audience.await_parts(self.testbed, &parts, &mut |told| self.scene.see(told))?;
+        let mut parted = Parted { node, parts, parted_ms: ms(last, at), merged_ms: 0.0 };
+        self.flow(FLOW)?;
+        self.scene.story.merge(&parted)?;
+        parted.merged_ms = self.revive(node, nodes)?;
+        self.flow(FLOW)?;
+        Ok(parted)
     }
 
     /// Nobody sends any more; all that is under way arrives.
@@ -132,7 +153,12 @@ impl Act<'_> {
         Ok(())
     }
 
-    fn judge(mut self, protocol: Protocol, crash_ms: f64, restart_ms: f64) -> Outcome<Trouble> {
+    fn judge(
+        mut self,
+        protocol: Protocol,
+        [crash_ms, restart_ms]: [f64; 2],
+        parted: Option<Parted>,
+    ) -> Outcome<Trouble> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
         for card in self.testbed.cards() {
@@ -147,7 +173,19 @@ impl Act<'_> {
         let violations = judge::violations(&trace, protocol);
         let trace = if violations.is_empty() { None } else { Some(keep(&trace)?) };
         let promises = judge::promises(protocol);
-        Ok(Trouble { node: VICTIM, crash_ms, restart_ms, views, clients, sent, delivered, promises, violations, trace })
+        Ok(Trouble {
+            node: VICTIM,
+            crash_ms,
+            restart_ms,
+            views,
+            parted,
+            clients,
+            sent,
+            delivered,
+            promises,
+            violations,
+            trace,
+        })
     }
 }
 
