@@ -103,6 +103,11 @@ impl Leading {
         self.open.values().map(|open| open.bytes).sum()
     }
 
+    /// Where the skips that are open lead.
+    pub fn skips(&self) -> impl Iterator<Item = u64> {
+        self.open.values().filter_map(|open| if let Item::Skip(to) = open.item { Some(to) } else { None })
+    }
+
     /// An acceptor has answered a beat.
     pub fn on_echo(&mut self, from: NodeId, number: u64) {
         //= X71

@@ -13,19 +13,24 @@ impl Paxos {
 
     /// Whether this node leads, and may propose.
     pub fn may_skip(&self) -> bool {
+        //= X91
         let Role::Leading(leading) = &self.role else { return false };
-        let open = leading.open.values().any(|open| matches!(open.item, Item::Skip(_)));
-        let full = leading.open.len() >= self.config.window;
-        self.learner.next() >= leading.inherited && !open && !full
+        let full =
+            leading.open.len() >= self.config.window || leading.skips().count() >= self.config.window.div_ceil(2);
+        self.learner.next() >= leading.inherited && !full
     }
 
-    /// Proposes that the slots below `to` are nobody's, where this node may. One skip is under way at a time.
+    /// Proposes that the slots below `to` are nobody's, where this node may. Each skip leads further than those under way: what
+    /// takes a round trip to decide is decided as often as it is proposed.
     pub fn skip(&mut self, now: Instant, to: u64) {
         //= X91
         if !self.may_skip() || to <= self.learner.head().slots + 1 {
             return;
         }
         let Role::Leading(leading) = &mut self.role else { return };
+        if leading.skips().any(|open| to <= open) {
+            return;
+        }
         let at = leading.next;
         leading.next += 1;
         self.propose(now, at, Item::Skip(to));
