@@ -15,6 +15,9 @@ pub struct Config {
     pub global: RingId,
     /// How often a ring skips while somebody waits for it: messages wait half of it on average for an idle ring.
     pub delta_t: Duration,
+    /// Whether a ring skips further than its clock says where others have waited for it: it makes up for distance. Off only to
+    /// show what that is worth.
+    pub compensates: bool,
     /// How many bytes of each ring may wait for the others; the rest stays in the ring's log.
     pub merge_bytes: usize,
     /// The rule that is broken on purpose.
@@ -46,6 +49,7 @@ impl Config {
             rings,
             global,
             delta_t: Duration::from_millis(2),
+            compensates: true,
             merge_bytes: 4 << 20,
             #[cfg(feature = "mutants")]
             mutant: None,

@@ -62,6 +62,8 @@ impl MultiRing {
     pub(super) fn on_wanted(&mut self, now: Instant, ring: RingId, slot: Slot, waited: Duration) {
         //= MP42
         let slot = believed(slot, self.furthest());
+        //= MP43
+        let waited = if self.config.compensates { waited } else { Duration::ZERO };
         if let Some(pace) = self.paces.get_mut(&ring) {
             pace.heard(now, slot, waited, self.config.delta_t);
             self.skip_on(now);
