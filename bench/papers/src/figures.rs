@@ -6,16 +6,20 @@
 //! spread    spread_loads         plot      as a picture
 //! toto      spread_sizes         page      as a report
 //! totem     plato
-//! lab       what they share: scale, ring_grid, spread_site, toto_loads
+//! multiring regions
+//! lab       what they share: scale, fit, ring_grid, spread_site, toto_loads
 //! parallel  on all processors
 //! ```
 mod all;
 mod figure;
+mod fit;
 mod lab;
+mod multiring;
 mod page;
 mod parallel;
 mod plato;
 mod plot;
+mod regions;
 mod ring;
 mod ring_grid;
 mod ring_model;

@@ -8,6 +8,7 @@
 //! figures   every figure of the papers, judged  check     what is printed against the page
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
+//! streams   Multi-Ring Paxos over streams
 //! ```
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
@@ -23,6 +24,7 @@ mod options;
 mod plato;
 mod real;
 mod samples;
+mod streams;
 mod swaps;
 mod toto;
 mod traffic;

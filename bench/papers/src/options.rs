@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn words_mean_what_the_help_says() {
         let toto = read("toto --seed 9 --nodes 16 --messages 50 --runs 2 --ack-gaps 3").unwrap().unwrap();
-        let lab = toto::Lab { nodes: 16, messages: 50, runs: 2, ack_gaps: 3 };
+        let lab = toto::Lab { nodes: 16, messages: 50, runs: 2, ack_gaps: 3, ..toto::Lab::default() };
         assert_eq!(toto, Options { seed: 9, which: Which::Toto(lab) });
         let plato = read("plato --seconds 3 --delta 50").unwrap().unwrap();
         let lab = plato::Lab { seconds: 3, delta: Some(Duration::from_micros(50)) };

@@ -19,11 +19,24 @@ pub struct Lab {
     pub runs: u64,
     /// After how many mean gaps of a sender an acknowledgement is sent alone.
     pub ack_gaps: u64,
+    /// How long packets take.
+    pub way: Way,
+}
+
+/// How long packets take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As on the paper's Ethernet.
+    Ethernet,
+    /// As long from each member to each other, and as on the Ethernet at random more.
+    Distance(Duration),
+    /// Those of the last member take so much more than on the Ethernet.
+    Straggler(Duration),
 }
 
 impl Default for Lab {
     fn default() -> Self {
-        Self { nodes: 8, messages: 500, runs: 40, ack_gaps: 20 }
+        Self { nodes: 8, messages: 500, runs: 40, ack_gaps: 20, way: Way::Ethernet }
     }
 }
 
@@ -93,7 +106,7 @@ pub fn table(seed: u64, lab: &Lab) -> Result<String, String> {
 }
 
 fn head(lab: &Lab) -> String {
-    let Lab { nodes, messages, runs, ack_gaps } = lab;
+    let Lab { nodes, messages, runs, ack_gaps, .. } = lab;
     format!(
         "ToTo (Phi = n/2) against all-ack (Phi = n): {nodes} members, {runs} runs of {messages} messages each, \
          acknowledgements alone after {ack_gaps} gaps;\n{}",
@@ -142,7 +155,7 @@ pub fn cell(seed: u64, lab: &Lab, cell: Cell) -> Result<Measured, String> {
 fn measure(lab: &Lab, cell: Cell, rng: &mut Rng) -> Result<Measured, String> {
     let members = lab.nodes as usize;
     let mut traffic = Traffic::new(rng.fork(1));
-    let mut net = Net::start(engines(lab, cell)?, delay(), rng.fork(2))?;
+    let mut net = Net::start(engines(lab, cell)?, delay(lab), rng.fork(2))?;
     let from = net.now();
     let rate = cell.load as f64 / lab.nodes as f64;
     (0..members).for_each(|member| traffic.add(member, cell.pace, rate, from, None));
@@ -192,8 +205,16 @@ fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
     nodes.iter().map(make).collect()
 }
 
-fn delay() -> Delay<'static> {
-    Box::new(|_, _, rng| DELAY.0 + random(DELAY.1, rng))
+fn delay(lab: &Lab) -> Delay<'static> {
+    let (way, last) = (lab.way, lab.nodes as usize - 1);
+    Box::new(move |from, _, rng| {
+        let least = match way {
+            Way::Distance(least) => least,
+            Way::Straggler(more) if from == last => DELAY.0 + more,
+            Way::Ethernet | Way::Straggler(_) => DELAY.0,
+        };
+        least + random(DELAY.1, rng)
+    })
 }
 
 /// The counters that a table is made of.
@@ -243,7 +264,7 @@ impl Measured {
 mod tests {
     use super::*;
 
-    const TINY: Lab = Lab { nodes: 3, messages: 20, runs: 1, ack_gaps: 20 };
+    const TINY: Lab = Lab { nodes: 3, messages: 20, runs: 1, ack_gaps: 20, way: Way::Ethernet };
 
     #[test]
     fn the_same_seed_prints_the_same_table_and_another_seed_another() {
@@ -256,7 +277,7 @@ mod tests {
 
     #[test]
     fn all_ack_waits_for_all_and_toto_for_half() {
-        let lab = Lab { nodes: 8, messages: 400, runs: 1, ack_gaps: 20 };
+        let lab = Lab { messages: 400, runs: 1, ..Lab::default() };
         let measured = |phi| cell(3, &lab, Cell { pace: Pace::Periodic, load: 100, phi }).unwrap();
         let (toto, all_ack) = (measured(Phi::Half), measured(Phi::All));
         assert_eq!((toto.latency.len(), all_ack.latency.len()), (400, 400));

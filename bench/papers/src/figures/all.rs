@@ -1,7 +1,7 @@
 //! All figures and tables of the papers that show results, in their order.
 use super::figure::{Outcome, Paper};
 use super::lab::Lab;
-use super::{plato, ring, ring_model, spread, spread_loads, spread_sizes, totem, toto};
+use super::{multiring, plato, regions, ring, ring_model, spread, spread_loads, spread_sizes, totem, toto};
 
 use Run::{NotYet, With};
 
@@ -35,7 +35,6 @@ impl Figure {
 }
 
 const GATEWAYS: &str = "several rings joined by gateways";
-const STREAMS: &str = "reliable links and calibrated hosts under Multi-Ring Paxos";
 
 const fn figure(paper: Paper, number: &'static str, title: &'static str, run: Run) -> Figure {
     Figure { paper, number, title, run }
@@ -222,12 +221,7 @@ pub const ALL: [Figure; 73] = [
         NotYet("a cable that all share"),
     ),
     figure(Paper::Toto, "gain", "Speed-up over the number of members", With(toto::gain)),
-    figure(
-        Paper::Toto,
-        "wide-area",
-        "Wide area, the best Phi and one slow member",
-        NotYet("a matrix of delays and a sweep of Phi"),
-    ),
+    figure(Paper::Toto, "wide-area", "Far from each other, and one slow member", With(toto::wide_area)),
     figure(Paper::Totem, "figure-2", "Throughput over message size", With(totem::figure_2)),
     figure(Paper::Totem, "figure-3", "Throughput with packing", With(totem::figure_3)),
     figure(Paper::Totem, "figure-4", "Throughput over the window", With(totem::figure_4)),
@@ -246,18 +240,13 @@ pub const ALL: [Figure; 73] = [
         "Latency without clocks that agree",
         NotYet("clocks with an offset and a drift"),
     ),
-    figure(Paper::MultiRingPaxos, "figure-2", "Rings of 32 KB values on 10 Gbit/s", NotYet(STREAMS)),
-    figure(Paper::MultiRingPaxos, "figure-3", "Rings of 200-byte values", NotYet(STREAMS)),
+    figure(Paper::MultiRingPaxos, "figure-2", "Rings of 32 KB values on 10 Gbit/s", With(multiring::figure_2)),
+    figure(Paper::MultiRingPaxos, "figure-3", "Rings of 200-byte values", With(multiring::figure_3)),
     figure(Paper::MultiRingPaxos, "figure-4", "Recovery of a key-value store", NotYet("the store, and disks")),
-    figure(Paper::MultiRingPaxos, "figure-5", "Many rings at one learner", NotYet(STREAMS)),
-    figure(Paper::MultiRingPaxos, "figure-6", "Many learners of one ring", NotYet(STREAMS)),
-    figure(Paper::MultiRingPaxos, "figure-7", "A region is lost", NotYet("regions with delays between them")),
-    figure(
-        Paper::MultiRingPaxos,
-        "figure-8",
-        "What a global ring costs a local one",
-        NotYet("regions with delays between them"),
-    ),
+    figure(Paper::MultiRingPaxos, "figure-5", "Many rings at one learner", With(multiring::figure_5)),
+    figure(Paper::MultiRingPaxos, "figure-6", "Many learners of one ring", With(multiring::figure_6)),
+    figure(Paper::MultiRingPaxos, "figure-7", "A region is lost", With(regions::figure_7)),
+    figure(Paper::MultiRingPaxos, "figure-8", "What a global ring costs a local one", With(regions::figure_8)),
     figure(Paper::Plato, "figure-3", "Swaps and losses over the rate", With(plato::figure_3)),
     figure(Paper::Plato, "figure-4", "Gaps between swapped packets, and between all", With(plato::figure_4)),
     figure(Paper::Plato, "figure-5", "Swap metrics over the rate", With(plato::figure_5)),

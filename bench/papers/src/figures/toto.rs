@@ -4,9 +4,10 @@ use super::lab::Lab;
 use super::parallel;
 use super::toto_loads::{Load, RUNS};
 use crate::model;
-use crate::toto::{self, Cell, PAPER_NODES};
+use crate::toto::{self, Cell, PAPER_NODES, Way};
 use crate::traffic::Pace;
 use consort_toto::Phi;
+use consort_types::Duration;
 
 fn setting(lab: &Lab) -> String {
     format!(
@@ -180,6 +181,49 @@ pub fn gain(lab: &Lab) -> Result<Outcome, String> {
     };
     let setting = format!("Each member sends 10 messages a second at random; {} runs of 500 messages.", lab.scaled(20));
     Ok(Outcome { setting, charts: vec![chart], claims })
+}
+
+/// All-ack's latency by ToTo's over a network like that, under Poisson load, where votes need so many.
+fn speed_up(lab: &Lab, way: Way, load: u64) -> Result<f64, String> {
+    let bench = toto::Lab { runs: lab.scaled(20), way, ..toto::Lab::default() };
+    let ms = |phi| {
+        let cell = Cell { pace: Pace::Poisson, load, phi };
+        Ok::<_, String>(toto::cell(lab.scale.seed, &bench, cell)?.latency.summary().mean)
+    };
+    Ok(ms(Phi::All)? / ms(Phi::Half)?)
+}
+
+/// Where the network takes long for all, and where it does for one. The paper expects a gain and has no numbers.
+pub fn wide_area(lab: &Lab) -> Result<Outcome, String> {
+    // What a simulation of the paper's rules gave, made before this engine was.
+    const DISTANCES: [(u64, f64); 6] = [(1, 2.9), (5, 2.25), (10, 1.75), (20, 1.3), (40, 1.1), (80, 1.0)];
+    const LOADS: [(u64, f64); 3] = [(50, 1.6), (200, 2.5), (400, 3.4)];
+    let far = |(ms, _): &(u64, f64)| speed_up(lab, Way::Distance(Duration::from_millis(*ms)), 100);
+    let slow = |(load, _): &(u64, f64)| speed_up(lab, Way::Straggler(Duration::from_millis(200)), *load);
+    let (far, slow) = (parallel::map(&DISTANCES, far)?, parallel::map(&LOADS, slow)?);
+    let near =
+        |what: String, expected: f64, found: f64| Claim::near_to(&what, "a gain", expected, found, 20.0, "times");
+    let mut claims = Vec::new();
+    claims.extend(DISTANCES.iter().zip(&far).map(|((ms, of), found)| near(format!("all {ms} ms apart"), *of, *found)));
+    let one = LOADS.iter().zip(&slow);
+    claims.extend(one.map(|((load, of), found)| near(format!("one 200 ms away, {load} a second"), *of, *found)));
+    let chart = |title: &str, x, expected: &[(u64, f64)], found: &[f64]| {
+        let points =
+            |values: &mut dyn Iterator<Item = f64>| expected.iter().map(|(at, _)| *at as f64).zip(values).collect();
+        let model = points(&mut expected.iter().map(|(_, of)| *of));
+        let curves = vec![Curve::line("runs", points(&mut found.iter().copied())), Curve::model("expected", model)];
+        Chart { title: title.into(), x: Axis::log(x), y: Axis::linear("speed-up, times"), curves }
+    };
+    let charts = vec![
+        chart("All-ack's latency by ToTo's, 100 messages a second", "between members, ms", &DISTANCES, &far),
+        chart("The same where one member is slow", "messages a second", &LOADS, &slow),
+    ];
+    let runs = lab.scaled(20);
+    let setting = format!(
+        "{PAPER_NODES} members, Poisson, {runs} runs of 500 messages. Packets take as long between all, or 200 ms more from one; \
+         at random 0.5 ms more on average."
+    );
+    Ok(Outcome { setting, charts, claims })
 }
 
 #[cfg(test)]
