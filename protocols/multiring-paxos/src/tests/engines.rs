@@ -1,10 +1,6 @@
 //! Whole engines together.
 use super::cluster::{Cluster, MS, config};
-use crate::config::Config;
-use crate::packet::{Content, Packet};
-use crate::slot::{RingId, Slot};
-use consort_order::{Arrival, Engine, Lane};
-use consort_types::{Duration, Instant, MemberId};
+use crate::slot::RingId;
 
 /// Three nodes, all of which vote in two rings.
 fn three(seed: u64) -> Cluster {
@@ -125,23 +121,4 @@ fn a_node_that_missed_more_than_is_retained_starts_anew() {
     cluster.cuts.clear();
     assert!(cluster.run_until(8_000, |cluster| cluster.is_settled()), "liveness: {}", cluster.describe());
     assert!(cluster.restarts > 0 && cluster.hosts[3].life > 1, "it starts anew");
-}
-
-#[test]
-fn a_ring_runs_ahead_of_its_clock_only_where_that_is_wanted() {
-    //= MP43 test
-    let ahead = |compensates| {
-        let config = Config { compensates, ..config(2, &[(1, &[0]), (2, &[1])]) };
-        let mut cluster = Cluster::new(8, config);
-        assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
-        let (now, from) = (Instant(cluster.now), MemberId::new(0, 1));
-        let arrival = Arrival { at: now, from, lane: Lane::Reliable };
-        let content = Content::Wanted { slot: Slot::FIRST, waited: Duration::from_millis(300) };
-        cluster.hosts[1].engine.handle_packet(now, arrival, Packet { ring: RingId(2), content });
-        let slots = cluster.hosts[1].engine.ring(RingId(2)).unwrap().learner().head().slots;
-        let passed = u128::from(now.0) * u128::from(Slot::PER_SECOND) / 1_000_000_000;
-        u128::from(slots).saturating_sub(passed)
-    };
-    let ten_ms = u128::from(Slot::PER_SECOND / 100);
-    assert!(ahead(false) < ten_ms && ahead(true) > ten_ms, "{} and {}", ahead(false), ahead(true));
 }
