@@ -1,23 +1,19 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section, set};
 use super::{
-    NodeAddress, PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, networks, protocol, rights, rings, slow, spread,
+    PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, addresses, networks, protocol, rights, rings, slow, spread,
 };
 use crate::failure::{Failure, Outcome};
-use crate::{local, runtime_dir};
+use crate::runtime_dir;
 use consort_ring::Policy;
 use consort_ring::Priority;
 use consort_types::NodeId;
 use consort_wire::DatagramSize;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
-
-/// Where a node receives tokens unless its address names a port; data comes to the next port, multicast to the one
-/// after.
-const PORT: u16 = 4841;
 
 /// How long the machine of a client may answer nothing: the kernel asks it once a second, and at most each hour.
 const HOST_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duration::from_secs(6 * 60 * 60);
@@ -58,8 +54,8 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     let (nodes, multicast) = if root.is_list("network") {
         (networks::nodes(&networks), None)
     } else {
-        let nodes = nodes(&mut root);
-        let multicast = multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
+        let nodes = addresses::nodes(&mut root);
+        let multicast = addresses::multicast(&mut root, cluster.as_deref().unwrap_or_default(), &nodes);
         (nodes, multicast)
     };
     let mut settings = Settings::new(cluster.unwrap_or_default(), nodes, multicast);
@@ -84,68 +80,6 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     limits(&mut root.table("limits"), &mut settings);
     root.finish();
     Some(settings)
-}
-
-fn nodes(root: &mut Section<'_, '_>) -> Vec<NodeAddress> {
-    let mut nodes: Vec<NodeAddress> = Vec::new();
-    root.each("node", |section| {
-        if let Some(node) = node(section) {
-            match nodes.iter().find(|other| other.id == node.id || meet(other, &node)) {
-                Some(other) if other.id == node.id => {
-                    let text = format!("{} is taken by an earlier [[node]]; give each its own", node.id.0);
-                    section.wrong("id", text);
-                }
-                Some(other) => {
-                    let text = format!("shares a port with node {}; each takes its own and the next one", other.id.0);
-                    section.wrong("address", text);
-                }
-                None => nodes.push(node),
-            }
-        }
-    });
-    let found = (!nodes.is_empty()).then_some(());
-    root.require("node", found, "list every node: [[node]] with id = 1 and address = \"192.0.2.11\" below it");
-    nodes
-}
-
-/// Whether two nodes would use one port: each takes two.
-pub(super) fn meet(a: &NodeAddress, b: &NodeAddress) -> bool {
-    [a.token, a.data].iter().any(|port| [b.token, b.data].contains(port))
-}
-
-pub(super) fn node(section: &mut Section<'_, '_>) -> Option<NodeAddress> {
-    let id = section.number("id", 1..=u16::MAX);
-    let id = section.require("id", id, "give the node a number of its own: id = 1");
-    let token = section.text("address", |text| address(text, PORT));
-    let token = section.require("address", token, "say where the node is: address = \"192.0.2.11\"");
-    let interface = section.text("interface", |text| text.parse::<Ipv4Addr>().map_err(|_| not_an_address(text)));
-    let (id, token) = (id?, token?);
-    if token.port() == 0 {
-        section.wrong("address", format!("port 0 is none that others could find; use one such as {PORT}"));
-        return None;
-    }
-    let Some(next) = token.port().checked_add(1) else {
-        section.wrong("address", "the port after this one is needed too; use one below 65535");
-        return None;
-    };
-    let data = SocketAddr::from((*token.ip(), next));
-    Some(NodeAddress { id: NodeId(id), token: token.into(), data, interface: interface.unwrap_or(*token.ip()) })
-}
-
-pub(super) fn multicast(root: &mut Section<'_, '_>, cluster: &str, nodes: &[NodeAddress]) -> Option<SocketAddrV4> {
-    let given = root.text("multicast", |text| match text {
-        "off" => Ok(None),
-        text => address(text, PORT + 2).and_then(|group| match group.ip().is_multicast() {
-            true => Ok(Some(group)),
-            false => Err(format!(
-                "{} is not a multicast group; use one from 239.192.0.0 to 239.195.255.255, or \"off\"",
-                group.ip()
-            )),
-        }),
-    });
-    // Nodes that share a host differ in their ports; the group's port must differ from all of them.
-    let highest = nodes.iter().map(|node| node.data.port()).max().unwrap_or(PORT + 1);
-    given.unwrap_or_else(|| Some(SocketAddrV4::new(local::multicast_group(cluster), highest.saturating_add(1))))
 }
 
 fn general(root: &mut Section<'_, '_>, settings: &mut Settings) {
@@ -296,16 +230,6 @@ fn primary(text: &str) -> Result<Policy, String> {
         }
         _ => Err(wrong()),
     }
-}
-
-/// Reads `192.0.2.11` or `192.0.2.11:4841`.
-fn address(text: &str, port: u16) -> Result<SocketAddrV4, String> {
-    let bare = text.parse::<Ipv4Addr>().map(|ip| SocketAddrV4::new(ip, port));
-    bare.or_else(|_| text.parse::<SocketAddrV4>()).map_err(|_| not_an_address(text))
-}
-
-fn not_an_address(text: &str) -> String {
-    format!("\"{text}\" is not an IPv4 address; write it like \"192.0.2.11\" or \"192.0.2.11:{PORT}\"")
 }
 
 #[cfg(test)]

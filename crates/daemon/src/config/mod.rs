@@ -1,5 +1,6 @@
 //! The settings of a daemon: from one short TOML file that all machines share, or, on one machine, from nothing.
 
+mod addresses;
 mod file;
 mod networks;
 mod protocol;

@@ -1,5 +1,5 @@
 //! The networks of Totem's multiple rings, `[[network]]`: each has a token ring, and nodes that stand in several join them.
-use super::file;
+use super::addresses;
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, list};
 use crate::local::LocalCluster;
@@ -109,7 +109,7 @@ fn network(section: &mut Section<'_, '_>, cluster: &str, before: &[NetworkSettin
     }
     let mut own = NetworkSettings { id: id.unwrap_or_default(), nodes: Vec::new(), multicast: None };
     section.each("node", |section| {
-        let Some(node) = file::node(section) else { return };
+        let Some(node) = addresses::node(section) else { return };
         let refusal = refusal(&node, &own, before);
         // Where a node stands is clear though its address is not.
         if refusal.as_ref().is_none_or(|(key, _)| *key == "address") {
@@ -122,7 +122,7 @@ fn network(section: &mut Section<'_, '_>, cluster: &str, before: &[NetworkSettin
     let found = (!own.nodes.is_empty()).then_some(());
     let remedy = "list who stands there: [[network.node]] with id = 1 and address = \"192.0.2.11\" below it";
     section.require("node", found, remedy);
-    own.multicast = file::multicast(section, &format!("{cluster}, network {}", own.id), &own.nodes);
+    own.multicast = addresses::multicast(section, &format!("{cluster}, network {}", own.id), &own.nodes);
     let same = |other: &&NetworkSettings| own.multicast.is_some() && other.multicast == own.multicast;
     if let Some(other) = before.iter().find(same) {
         section.wrong("multicast", format!("network {} has this group and port; give each its own", other.id));
@@ -138,7 +138,7 @@ fn refusal(node: &NodeAddress, own: &NetworkSettings, before: &[NetworkSettings]
     }
     let all: Vec<&NetworkSettings> = before.iter().chain([own]).collect();
     let places = all.iter().flat_map(|network| network.nodes.iter().map(|other| (network.id, other)));
-    if let Some((network, other)) = places.into_iter().find(|(_, other)| file::meet(other, node)) {
+    if let Some((network, other)) = places.into_iter().find(|(_, other)| addresses::meet(other, node)) {
         let text = match other.id == node.id {
             true => format!("node {id} is there in network {network} too; it has an address of its own in each"),
             false => {
@@ -260,6 +260,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::file;
     use super::*;
 
     /// Two networks of two nodes, which node 3 joins.
