@@ -59,6 +59,8 @@ pub struct Leading {
     pub version: u64,
     /// Who passes things on to whom.
     pub ring: Vec<NodeId>,
+    /// Where the furthest skip leads that was proposed.
+    pub skipped: u64,
     /// Since when the members should be others.
     pub change_since: Option<Instant>,
 }
@@ -89,6 +91,7 @@ impl Leading {
             heard: BTreeMap::new(),
             version: 0,
             ring: Vec::new(),
+            skipped: 0,
             change_since: None,
         }
     }
@@ -103,9 +106,9 @@ impl Leading {
         self.open.values().map(|open| open.bytes).sum()
     }
 
-    /// Where the skips that are open lead.
-    pub fn skips(&self) -> impl Iterator<Item = u64> {
-        self.open.values().filter_map(|open| if let Item::Skip(to) = open.item { Some(to) } else { None })
+    /// How many skips are open.
+    pub fn skips(&self) -> usize {
+        self.open.values().filter(|open| matches!(open.item, Item::Skip(_))).count()
     }
 
     /// An acceptor has answered a beat.
