@@ -17,11 +17,14 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes up the records of earlier lives.
-    pub fn recall(&mut self, records: &[Bytes]) {
+    /// Takes up the records of earlier lives. Those of rings that this node is not in any more are not needed.
+    pub fn recall(&mut self, records: &[Bytes], known: impl Fn(RecordOwner) -> bool) {
         for record in records {
             self.last += 1;
             let owner = record.first().copied().unwrap_or_default();
+            if !known(owner) {
+                continue;
+            }
             let own = self.needed.iter().filter(|(_, other, _)| *other == owner).count() as u64 + 1;
             self.needed.push_back((self.last, owner, own));
         }
@@ -68,7 +71,11 @@ mod tests {
         //= TM07 test
         let mut journal = Journal::default();
         let old = [Bytes::from_static(b"\x00a"), Bytes::from_static(b"\x02b")];
-        journal.recall(&old);
+        let gone = Bytes::from_static(b"\x07z");
+        let mut without = Journal::default();
+        without.recall(&[gone, old[0].clone()], |owner| owner == 0);
+        assert_eq!(without.trim(0, Ticket(1)), Some(Ticket(2)), "nobody needs those of a ring that is no more");
+        journal.recall(&old, |_| true);
         assert_eq!(Journal::of(2, &old), [Bytes::from_static(b"b")]);
         let (ticket, record) = journal.add(0, Ticket(2), &Bytes::from_static(b"c"));
         assert_eq!((ticket, &record[..]), (Ticket(3), &b"\x00c"[..]));

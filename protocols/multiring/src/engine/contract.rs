@@ -1,6 +1,7 @@
 //! As an engine.
 use super::JoinedRings;
 use crate::journal::Journal;
+use crate::key::RingNumber;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
@@ -28,7 +29,8 @@ impl Engine for JoinedRings {
 
     fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= TM07
-        self.journal.recall(records);
+        let ports = &self.ports;
+        self.journal.recall(records, |owner| owner == 0 || ports.contains_key(&RingNumber(owner)));
         for (number, port) in &mut self.ports {
             port.ring.start(now, &Journal::of(number.0, records));
         }
