@@ -407,6 +407,9 @@ fn explain(error: &BindError, settings: &Settings) -> Failure {
         BindError::InUse { role, .. } if *role != SocketRole::Clients && !settings.from_file => {
             ". Addresses follow from the cluster's name: --cluster NAME gives others"
         }
+        BindError::Interface { .. } if !settings.networks.is_empty() => {
+            "; name one of them by `interface` below [[network.node]], or do without: multicast = \"off\" below [[network]]"
+        }
         BindError::Interface { .. } if settings.from_file => {
             "; name one of them by `interface` below the node, or do without: multicast = \"off\" at the top"
         }

@@ -19,7 +19,8 @@ pub fn exposition(status: &Status, cluster: &str, pid: u32) -> String {
     for (prefix, label, help) in LABELLED {
         labelled(&mut out, status, (prefix, MetricKind::Counter), label, help);
     }
-    for (prefix, help) in BY_RING.iter().filter(|_| status.contains_key("merged_items")) {
+    let has_rings = ["merged_items", "horizons_sent"].iter().any(|key| status.contains_key(*key));
+    for (prefix, help) in BY_RING.iter().filter(|_| has_rings) {
         labelled(&mut out, status, (prefix, MetricKind::Gauge), "ring", help);
     }
     neighbours(&mut out, status);
@@ -178,6 +179,9 @@ mod tests {
             assert!(told.lines().any(|found| found == line), "`{line}` is missing in:\n{told}");
         }
         assert!(told.contains("consort_ring_wait_us{ring=\"12\"} 0"), "{told}");
+        let token_rings = [("horizons_sent", "5"), ("ring_horizon_2", "70")];
+        let told_of = exposition(&status(&token_rings), "c", u32::MAX);
+        assert!(told_of.contains("consort_ring_horizon{ring=\"2\"} 70"), "{told_of}");
         assert!(!exposition(&status(&pairs[1..]), "c", u32::MAX).contains("ring_wait"), "one order has no rings");
     }
 
