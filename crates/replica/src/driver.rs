@@ -163,7 +163,7 @@ impl<M: StateMachine> Driver<M> {
 
     fn take_requests(&mut self, requests: &Receiver<Request>) -> Result<bool, End> {
         let (mut any, mut marks) = (false, Vec::new());
-        while self.under_way < UNDER_WAY_MAX {
+        while self.under_way < UNDER_WAY_MAX || self.refuses().is_some() {
             match requests.try_recv() {
                 Ok(Request::Call(command, answer)) => match self.refuses() {
                     Some(why) => answer.give(Err(Error::Outside(why))),

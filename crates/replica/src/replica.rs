@@ -76,6 +76,8 @@ impl<M: StateMachine> Replica<M> {
         // The thread waits for the daemon and for calls at once, which takes a descriptor.
         let mut session = options.session.clone();
         session.connect = session.connect.without_shared_memory();
+        // It bounds by itself what is under way, and must never wait while it sends.
+        session.unsettled_max = usize::MAX;
         let mut session = Session::connect(&options.daemons, session).map_err(failed)?;
         session.join(group).map_err(failed)?;
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
