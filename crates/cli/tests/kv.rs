@@ -443,6 +443,35 @@ fn commands_put_get_delete_and_print_and_say_what_is_wrong() {
     assert!(nobody.code == 3 && nobody.errors.contains("start one with `consort kv serve`"), "{}", nobody.errors);
 }
 
+/// What a process has resident, in MiB.
+fn resident(id: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1_024
+}
+
+#[test]
+fn answers_that_nobody_takes_do_not_fill_the_server() {
+    let cluster = Cluster::new("ring");
+    let server = Server::start(&cluster, 0, &[]).ready();
+    let big = "x".repeat(1 << 20);
+    let mut client = server.connect();
+    assert_eq!(call(&mut client, &format!("SET big {big}")), Reply::Simple("OK"));
+    let before = resident(server.process.id());
+    // Each is answered with a mebibyte, and none is read.
+    let mut deaf = TcpStream::connect(&server.address).unwrap();
+    deaf.set_read_timeout(Some(PATIENCE)).unwrap();
+    let command = b"*5\r\n$3\r\nSET\r\n$3\r\nbig\r\n$1\r\ny\r\n$2\r\nNX\r\n$3\r\nGET\r\n";
+    deaf.write_all(&command.repeat(400)).unwrap();
+    // Behind it others are served.
+    (0..50).for_each(|_| assert_eq!(text(&call(&mut client, "GET big")).len(), big.len()));
+    let after = resident(server.process.id());
+    assert!(after < before + 100, "{before} MiB before, {after} MiB with 400 answers of 1 MiB");
+    let mut told = vec![0; 400 * (big.len() + 12)];
+    deaf.read_exact(&mut told).unwrap();
+    assert!(told.chunks(big.len() + 12).all(|one| one.starts_with(b"$1048576\r\nx") && one.ends_with(b"x\r\n")));
+}
+
 #[test]
 fn where_no_policy_says_who_goes_on_a_server_ends_with_the_remedy() {
     let world = World::new();

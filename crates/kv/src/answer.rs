@@ -1,7 +1,7 @@
 //! What becomes of a request: it is begun at once, and its reply comes later.
 use crate::command::{Command, Condition, Outcome};
 use crate::glob;
-use crate::limits::{ANSWER_MAX, KEY_MAX, VALUE_MAX};
+use crate::limits::{ANSWER_MAX, KEY_MAX, SCAN_MAX, VALUE_MAX};
 use crate::partition::{Entries, Partition};
 use crate::request::{COMMANDS, Request, When};
 use crate::resp::Reply;
@@ -141,7 +141,9 @@ fn info(store: &Store) -> String {
         store.waits_for().unwrap_or_default(),
     );
     for (at, replica) in store.replicas().iter().enumerate() {
-        let (keys, bytes) = replica.read(|partition| (partition.len(), partition.bytes()));
+        // A state that is being taken over is not looked at: that would wait until it is whole.
+        let look = || replica.read(|partition| (partition.len(), partition.bytes()));
+        let (keys, bytes) = if replica.waits_for().is_none() { look() } else { (0, 0) };
         let position = replica.position().0;
         text += &format!("partition{}:position={position},keys={keys},used_memory={bytes}\r\n", at + 1);
     }
@@ -322,7 +324,7 @@ fn range(parts: Vec<Entries>, limit: usize) -> Reply {
         if cut.as_ref().is_some_and(|cut| key >= *cut) {
             break;
         }
-        if taken.len() >= 2 * limit || bytes > ANSWER_MAX {
+        if taken.len() >= 2 * limit || bytes > 0 && bytes + key.len() + value.len() > ANSWER_MAX {
             next = Some(key);
             break;
         }
@@ -335,7 +337,8 @@ fn range(parts: Vec<Entries>, limit: usize) -> Reply {
 fn scan(store: &Arc<Store>, cursor: u64, pattern: Option<Bytes>, count: usize) -> Answer {
     let (arcs, at) = (store.arcs(), store.arcs().at(cursor));
     read(store, at, move |partition| {
-        let (keys, next) = partition.scan(cursor, count);
+        let most = if pattern.is_some() { SCAN_MAX } else { ANSWER_MAX };
+        let (keys, next) = partition.scan(cursor, count, most);
         let next = next.or_else(|| arcs.end_of(at)).unwrap_or(0);
         let wanted = |key: &Bytes| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, key));
         let keys = keys.into_iter().filter(wanted).map(Reply::Bulk).collect();

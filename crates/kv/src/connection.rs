@@ -1,5 +1,6 @@
 //! One connection: commands are begun as they come, and answered in their order.
 use crate::answer::{self, Answer, Kind};
+use crate::limits::{ANSWER_MAX, VALUE_MAX};
 use crate::request::{Request, request};
 use crate::resp::{Decoder, Reply};
 use crate::store::Store;
@@ -17,9 +18,14 @@ const READ: usize = 16 << 10;
 /// Behind so many bytes of replies that are not taken, nothing more is answered.
 const OUTPUT_MAX: usize = 256 << 10;
 
+/// Bytes that begun commands may hold besides those of writes that are under way; one command always.
+const HELD_MAX: usize = ANSWER_MAX;
+
 /// A command that is begun.
 struct Begun {
     kind: Kind,
+    /// What it may hold until it is answered.
+    bytes: usize,
     answer: Answer,
 }
 
@@ -45,6 +51,8 @@ pub(crate) struct Connection {
     /// A command that waits for those before it.
     held: Option<(Kind, Request)>,
     begun: VecDeque<Begun>,
+    /// What these hold.
+    bytes: usize,
     reads: usize,
     whole: usize,
 }
@@ -61,6 +69,7 @@ impl Connection {
             scratch: vec![0; READ].into(),
             held: None,
             begun: VecDeque::new(),
+            bytes: 0,
             reads: 0,
             whole: 0,
         }
@@ -71,7 +80,8 @@ impl Connection {
         let mut any = false;
         while self.begun.len() < self.store.limits().pipeline && self.output.len() < OUTPUT_MAX {
             let Some((kind, request)) = self.held.take().or_else(|| self.next_request()) else { break };
-            if !self.may_begin(kind) {
+            let bytes = held(&request);
+            if !self.may_begin(kind) || self.bytes > 0 && self.bytes + bytes > HELD_MAX {
                 self.held = Some((kind, request));
                 break;
             }
@@ -79,7 +89,7 @@ impl Connection {
                 self.phase = Phase::Ends;
             }
             let answer = answer::begin(&self.store, request);
-            self.enter(kind, answer);
+            self.enter(kind, bytes, answer);
             any = true;
         }
         any
@@ -95,10 +105,11 @@ impl Connection {
             }
     }
 
-    fn enter(&mut self, kind: Kind, answer: Answer) {
+    fn enter(&mut self, kind: Kind, bytes: usize, answer: Answer) {
+        self.bytes += bytes;
         self.reads += usize::from(kind == Kind::Read);
         self.whole += usize::from(kind == Kind::Whole);
-        self.begun.push_back(Begun { kind, answer });
+        self.begun.push_back(Begun { kind, bytes, answer });
     }
 
     /// The next command that can be carried out; what is wrong with others is answered.
@@ -125,7 +136,7 @@ impl Connection {
     }
 
     fn refuse(&mut self, why: String) {
-        self.enter(Kind::Local, Box::pin(std::future::ready(Reply::Error(why))));
+        self.enter(Kind::Local, why.len(), Box::pin(std::future::ready(Reply::Error(why))));
     }
 
     /// Writes down what is answered, in order; true if anything is.
@@ -136,7 +147,8 @@ impl Connection {
             && let Poll::Ready(reply) = first.answer.as_mut().poll(context)
         {
             reply.put(&mut self.output);
-            let kind = self.begun.pop_front().map(|begun| begun.kind);
+            let (kind, bytes) = self.begun.pop_front().map(|begun| (begun.kind, begun.bytes)).unzip();
+            self.bytes -= bytes.unwrap_or(0);
             self.reads -= usize::from(kind == Some(Kind::Read));
             self.whole -= usize::from(kind == Some(Kind::Whole));
             any = true;
@@ -209,6 +221,17 @@ impl Future for Connection {
         let is_done =
             self.phase == Phase::Ends && self.held.is_none() && self.begun.is_empty() && self.output.is_empty();
         if is_done { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// What a command holds until it is answered: what it says again, the keys that it looks for, the value that was there. The
+/// bytes of writes are counted elsewhere, and reads find theirs when it is their turn.
+fn held(request: &Request) -> usize {
+    match request {
+        Request::Echo(text) | Request::Ping(Some(text)) => text.len(),
+        Request::GetAll(keys) | Request::Exists(keys) | Request::Delete(keys) => keys.iter().map(Bytes::len).sum(),
+        Request::Put { returns_old: true, .. } => VALUE_MAX,
+        _ => 0,
     }
 }
 

@@ -3,6 +3,8 @@
 /// Whether a key fits a pattern. Takes at most as many steps as the product of their lengths.
 pub fn fits(pattern: &[u8], key: &[u8]) -> bool {
     let (mut at, mut seen) = (0, 0);
+    // Brackets behind the last closing one are open: nobody looks for their ends again and again.
+    let last_end = pattern.iter().rposition(|byte| *byte == b']').unwrap_or(0);
     // Behind the last star, and how much of the key it has taken.
     let mut star: Option<(usize, usize)> = None;
     loop {
@@ -12,7 +14,7 @@ pub fn fits(pattern: &[u8], key: &[u8]) -> bool {
                 star = Some((at + 1, seen));
                 Some((at + 1, seen))
             }
-            (Some(_), Some(byte)) => one(&pattern[at..], *byte).map(|len| (at + len, seen + 1)),
+            (Some(_), Some(byte)) => one(&pattern[at..], *byte, at < last_end).map(|len| (at + len, seen + 1)),
             _ => None,
         };
         (at, seen) = match (step, star) {
@@ -27,11 +29,11 @@ pub fn fits(pattern: &[u8], key: &[u8]) -> bool {
 }
 
 /// How long the pattern's first element is, if a byte fits it. An open bracket without its end means itself.
-fn one(pattern: &[u8], byte: u8) -> Option<usize> {
+fn one(pattern: &[u8], byte: u8, closes: bool) -> Option<usize> {
     match pattern {
         [b'?', ..] => Some(1),
         [b'\\', literal, ..] => (*literal == byte).then_some(2),
-        [b'[', rest @ ..] => match rest.iter().skip(1).position(|byte| *byte == b']') {
+        [b'[', rest @ ..] => match closes.then(|| rest.iter().skip(1).position(|byte| *byte == b']')).flatten() {
             Some(end) => in_class(&rest[..=end], byte).then_some(end + 3),
             None => (byte == b'[').then_some(1),
         },
@@ -85,6 +87,8 @@ mod tests {
             ("k[", "k[", true),
             ("k[a", "ka", false),
             ("k[]]", "k]", true),
+            ("*[[[[x", "a[[[[x", true),
+            ("*[a][[x", "ba[[x", true),
             ("\\*", "*", true),
             ("\\*", "x", false),
             ("\\", "\\", true),

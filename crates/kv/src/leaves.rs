@@ -77,6 +77,10 @@ impl<K: Ord + Clone, V: Clone> Leaves<K, V> {
         let at = leaf.binary_search_by(|(held, _)| held.cmp(key)).ok()?;
         let leaf = Arc::make_mut(leaf);
         let (_, value) = leaf.remove(at);
+        // What is taken away shall not stay allocated.
+        if leaf.capacity() > 4 * (leaf.len() + 4) {
+            leaf.shrink_to(2 * leaf.len());
+        }
         let next = leaf.first().map(|(key, _)| key.clone());
         self.len -= 1;
         if at == 0

@@ -14,6 +14,8 @@ pub const RANGE_MAX: usize = 10_000;
 pub const ANSWER_MAX: usize = 8 << 20;
 /// The longest pattern of a scan, in bytes.
 pub const PATTERN_MAX: usize = 256;
+/// The bytes of keys behind which a scan with a pattern looks at no more.
+pub const SCAN_MAX: usize = 256 << 10;
 /// What an entry costs of the memory besides the bytes of its key and value.
 pub const ENTRY: u64 = 200;
 

@@ -72,11 +72,11 @@ impl Partition {
 
     /// Keys in the order of their hashes, from this hash on, so many at least; those of one hash stay together. Returns also
     /// the hash of the next one.
-    pub fn scan(&self, from: u64, least: usize) -> (Vec<Bytes>, Option<u64>) {
+    pub fn scan(&self, from: u64, least: usize, most: usize) -> (Vec<Bytes>, Option<u64>) {
         let (mut found, mut bytes, mut last) = (Vec::new(), 0, from);
         let start = (from, Key::from(&b""[..]));
         for ((hash, key), ()) in self.ring.from(&start) {
-            if (found.len() >= least || bytes > ANSWER_MAX) && *hash != last {
+            if (found.len() >= least || bytes > most) && *hash != last {
                 return (found, Some(*hash));
             }
             (last, bytes) = (*hash, bytes + key.len());

@@ -165,11 +165,16 @@ impl Store {
     /// # Errors
     /// [`StoreError::Replica`]: the first that could not.
     pub fn stop(&self) -> Result<(), StoreError> {
-        let stop = |(at, replica): (usize, &Replica<Partition>)| {
-            replica.clone().stop().map_err(|error| StoreError::Replica { partition: at + 1, error })
+        // All at once: each may wait a while for a daemon that is gone.
+        let stopped: Vec<_> = std::thread::scope(|scope| {
+            let stop = |replica: &Replica<Partition>| replica.clone().stop();
+            let all: Vec<_> = self.replicas.iter().map(|replica| scope.spawn(move || stop(replica))).collect();
+            all.into_iter().map(|one| one.join().unwrap_or(Ok(()))).collect()
+        });
+        let failed = |(at, ended): (usize, Result<(), consort_replica::Error>)| {
+            ended.map_err(|error| StoreError::Replica { partition: at + 1, error })
         };
-        let stopped: Vec<_> = self.replicas.iter().enumerate().map(stop).collect();
-        stopped.into_iter().collect()
+        stopped.into_iter().enumerate().try_for_each(failed)
     }
 
     /// The store's name.

@@ -75,7 +75,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let mut options = read(words)?;
     let _log = log::start(Some(options.log.as_deref().unwrap_or("warn")), options.log_format)?;
     let events = stop_on_signals().trying(|| "cannot watch for signals".into())?;
-    let listener = listen(&options.listen)?;
+    drop(listen(&options.listen)?); // what is wrong with the address is told at once
     options.store.daemons = match std::mem::take(&mut options.daemons) {
         given if given.is_empty() => vec![options.wanted.one()?],
         given => given,
@@ -83,6 +83,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     options.store.session = session()?;
     let store = Arc::new(Store::open(&options.store).map_err(|error| failed(&error))?);
     if found(&store, &events)? {
+        // Who is not up to date is not listened for: clients find another server.
+        let listener = listen(&options.listen)?;
         announce(&store, &listener)?;
         serve(listener, &store, &events)?;
     }

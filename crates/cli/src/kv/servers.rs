@@ -62,6 +62,7 @@ impl Servers {
         let deadline = clock::now_ns() + self.timeout.as_nanos() as u64;
         let mut last = Failure::new("no server was asked");
         loop {
+            let mut any_answers = false;
             for address in self.addresses() {
                 let left = Duration::from_nanos(deadline.saturating_sub(clock::now_ns())).max(Duration::from_millis(1));
                 let mut server = match connect(address, left) {
@@ -71,6 +72,7 @@ impl Servers {
                         continue;
                     }
                 };
+                any_answers = true;
                 let asked = server.set_timeout(Some(left)).and_then(|()| server.call(words));
                 match asked {
                     Ok(Reply::Error(why)) if why.starts_with("CLUSTERDOWN ") || why.starts_with("BUSY ") => {
@@ -84,7 +86,7 @@ impl Servers {
                     Err(error) => last = lost(address, &error, repeat)?,
                 }
             }
-            if clock::now_ns() + PAUSE.as_nanos() as u64 >= deadline || last.code == Code::NoDaemon {
+            if clock::now_ns() + PAUSE.as_nanos() as u64 >= deadline || !any_answers {
                 return Err(last);
             }
             std::thread::sleep(PAUSE);

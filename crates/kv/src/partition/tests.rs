@@ -35,7 +35,7 @@ fn written(partition: &Partition) -> Vec<u8> {
 /// Everything that can be asked of it.
 fn contents(partition: &Partition) -> (Entries, Vec<Bytes>, u64, u16) {
     let all = partition.range(b"", None, usize::MAX);
-    (all, partition.scan(0, usize::MAX).0, partition.bytes(), partition.partitions)
+    (all, partition.scan(0, usize::MAX, usize::MAX).0, partition.bytes(), partition.partitions)
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn scans_meet_each_key_once_and_go_on_at_a_hash() {
     let partition = filled();
     let (mut from, mut all, mut pages) = (0, Vec::new(), 0);
     loop {
-        let (keys, next) = partition.scan(from, 30);
+        let (keys, next) = partition.scan(from, 30, usize::MAX);
         all.extend(keys);
         pages += 1;
         match next {
