@@ -127,6 +127,7 @@ impl<M: StateMachine> Driver<M> {
         let mut state = self.shared.state();
         (state.ended, state.waits) = (Some(error_told.clone()), Some(error_told.to_string()));
         drop(state);
+        requests.try_iter().for_each(|request| request.refuse(&self.shared, error_told.clone()));
         self.shared.told_current(false, &error_told);
         let calls = std::mem::take(&mut self.calls).into_values();
         calls.for_each(|(answer, _)| answer.give(Err(error_told.clone())));

@@ -194,14 +194,14 @@ impl<M: StateMachine> Replica<M> {
     }
 
     fn request(&self, request: Request) {
-        if let Err(unsent) = self.requests.send(request) {
-            let error = self.shared.state().ended.clone().unwrap_or(Error::Stopped);
-            match unsent.0 {
-                Request::Call(_, answer) => answer.give(Err(error)),
-                Request::Mark(answer) | Request::Stop(answer) => answer.give(Err(error)),
-                Request::Cut(id, _) => self.shared.miss(id, error),
-            }
-        }
+        // Sent before the end is told, so that the thread sees it and says why; or refused here.
+        let state = self.shared.state();
+        let refused = match &state.ended {
+            Some(error) => Some((request, error.clone())),
+            None => self.requests.send(request).err().map(|unsent| (unsent.0, Error::Stopped)),
+        };
+        drop(state);
+        refused.into_iter().for_each(|(request, error)| request.refuse(&self.shared, error));
         self.shared.wake();
     }
 }

@@ -20,6 +20,17 @@ pub(crate) enum Request {
     Stop(Answer<()>),
 }
 
+impl Request {
+    /// Answers that it is not carried out, and why.
+    pub fn refuse<M>(self, shared: &Shared<M>, why: Error) {
+        match self {
+            Self::Call(_, answer) => answer.give(Err(why)),
+            Self::Mark(answer) | Self::Stop(answer) => answer.give(Err(why)),
+            Self::Cut(id, _) => shared.miss(id, why),
+        }
+    }
+}
+
 /// What it tells all handles.
 #[derive(Debug)]
 pub(crate) struct Shared<M> {
