@@ -143,7 +143,7 @@ struct Flight {
 enum Verdict {
     Effective,
     Void,
-    /// What stands before its anchor was not received: it may be either.
+    /// What stands before its anchor was not received, and nothing behind it that touched the lease: it may be either.
     Unsure,
 }
 
@@ -162,9 +162,9 @@ impl OpenView {
     fn verdict(&self, anchor: u128) -> Verdict {
         //= L06
         match (self.start.is_some_and(|start| start <= anchor), self.touched.is_none_or(|touched| touched <= anchor)) {
-            (false, _) => Verdict::Unsure,
+            (_, false) => Verdict::Void,
+            (false, true) => Verdict::Unsure,
             (true, true) => Verdict::Effective,
-            (true, false) => Verdict::Void,
         }
     }
 }

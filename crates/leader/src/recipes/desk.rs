@@ -51,6 +51,8 @@ pub struct Desk {
     /// Under which fence and epoch this member has reported, and so to whom its changes go.
     reported: Option<(Fence, u64)>,
     greets: bool,
+    /// The fence of whoever leads, as far as the order was received.
+    leader: Option<Fence>,
     epoch: u64,
     open: Option<Open>,
     members: Vec<SenderKey>,
@@ -89,6 +91,15 @@ impl Desk {
         self.epoch += 1;
         let epoch = self.epoch;
         self.open = fence.map(|fence| Open { fence, epoch, stage: OpenStage::Asks, reported: BTreeMap::new() });
+    }
+
+    /// Somebody leads under this fence. Where a greater one was taken for the leader's before, what was decided meanwhile was
+    /// missed.
+    pub fn handle_leader<R: Recipe>(&mut self, recipe: &mut R, fence: Fence) {
+        //= L14
+        if self.leader.replace(fence).is_some_and(|before| fence < before) {
+            self.handle_hole(recipe);
+        }
     }
 
     /// Something may have been missed.

@@ -136,6 +136,7 @@ fn take<R: Recipe>(desk: &mut Desk, recipe: &mut R, event: LeadershipEvent) -> R
             let keys = members.iter().map(|member| (member.key().0.node, member.key().1));
             desk.handle_members(recipe, keys.collect());
         }
+        LeadershipEvent::Leader { fence, .. } => desk.handle_leader(recipe, fence),
         LeadershipEvent::Disconnected { .. } => desk.handle_hole(recipe),
         LeadershipEvent::Ended(error) => return Err(error),
         _ => {}

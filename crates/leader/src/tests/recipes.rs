@@ -22,6 +22,8 @@ struct Member<R> {
     recipe: R,
     key: SenderKey,
     seen: usize,
+    /// It takes somebody for the leader who is not, and misses what is decided.
+    misled: bool,
 }
 
 struct Bus<R> {
@@ -39,8 +41,13 @@ fn name(at: usize) -> CandidateId {
 impl<R: Recipe> Bus<R> {
     fn new(seed: u64, recipe: impl Fn(CandidateId) -> R) -> Self {
         let key = |at: usize| (NodeId(at as u16), ClientId(0));
-        let members =
-            (0..MEMBERS).map(|at| Member { desk: Desk::new(), recipe: recipe(name(at)), key: key(at), seen: 0 });
+        let members = (0..MEMBERS).map(|at| Member {
+            desk: Desk::new(),
+            recipe: recipe(name(at)),
+            key: key(at),
+            seen: 0,
+            misled: false,
+        });
         let mut bus =
             Self { rng: Rng::new(seed), order: Vec::new(), members: members.collect(), leader: None, keys: 0 };
         bus.tell_members();
@@ -57,6 +64,7 @@ impl<R: Recipe> Bus<R> {
         self.keys += 1;
         let fence = Fence::new(1, u128::from(self.keys));
         self.leader = Some((at, fence));
+        self.put_right(at);
     }
 
     /// A member loses its connection: what was on its way to it is lost.
@@ -69,7 +77,25 @@ impl<R: Recipe> Bus<R> {
         self.tell_members();
     }
 
+    /// A follower begins to take somebody for the leader who is not.
+    fn mislead(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        member.misled = true;
+        member.desk.handle_leader(&mut member.recipe, Fence::new(2, 1));
+    }
+
+    /// It finds out who leads: a renewal tells it.
+    fn put_right(&mut self, at: usize) {
+        let Some((_, fence)) = self.leader else { return };
+        let member = &mut self.members[at];
+        member.misled = false;
+        member.desk.handle_leader(&mut member.recipe, fence);
+    }
+
     fn step(&mut self, at: usize) {
+        if self.members[at].misled && self.rng.chance(0.1) {
+            self.put_right(at);
+        }
         let member = &mut self.members[at];
         let mut effects = Vec::new();
         let fence = self.leader.filter(|(leader, _)| *leader == at).map(|(_, fence)| fence);
@@ -81,6 +107,7 @@ impl<R: Recipe> Bus<R> {
             member.seen += 1;
             match ordered {
                 Ordered::Said(from, key, said) => member.desk.handle_said(&mut member.recipe, (name(from), key), &said),
+                Ordered::Decided(..) if member.misled => {}
                 Ordered::Decided(fence, decided) => {
                     effects.extend(member.desk.handle_decided(&mut member.recipe, (fence, place), &decided));
                 }
@@ -111,6 +138,10 @@ impl<R: Recipe> Bus<R> {
         if self.rng.chance(0.02) {
             let at = self.rng.below(MEMBERS as u64) as usize;
             self.cut(at);
+        }
+        let at = self.rng.below(MEMBERS as u64) as usize;
+        if self.leader.is_some_and(|(leader, _)| leader != at) && self.rng.chance(0.05) {
+            self.mislead(at);
         }
     }
 }
@@ -199,6 +230,11 @@ fn a_barrier_stays_shut_while_one_party_is_missing() {
             bus.step(at);
             assert_eq!(bus.members[at].recipe.poll_opened(), None, "seed {seed}");
         }
+        (0..MEMBERS)
+            .filter(|at| bus.members[*at].misled)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .for_each(|at| bus.put_right(at));
         bus.members[0].recipe.arrive();
         let mut numbers = Vec::new();
         for _ in 0..500 {

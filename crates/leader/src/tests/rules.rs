@@ -159,8 +159,12 @@ fn a_claim_of_which_the_start_was_missed_counts_as_anothers() {
     election.handle_view(ms(0), 7);
     election.handle_command(ms(1), 5, &other(7, Act::Claim { anchor: 3 }));
     assert_eq!(election.leader(), Some((OTHER, Fence::new(7, 5))));
+    // Another that claimed from the same anchor came too late, whatever stands before.
+    election.handle_command(ms(1), 6, &Command { candidate: ME, ..other(7, Act::Claim { anchor: 3 }) });
+    assert_eq!(election.leader(), Some((OTHER, Fence::new(7, 5))));
+    assert!(election.is_current(Fence::new(7, 5)));
     // What renews is right.
-    election.handle_command(ms(2), 6, &other(7, Act::Renew { fence: Fence::new(7, 4) }));
+    election.handle_command(ms(2), 7, &other(7, Act::Renew { fence: Fence::new(7, 4) }));
     assert_eq!(election.leader(), Some((OTHER, Fence::new(7, 4))));
 }
 
