@@ -5,7 +5,7 @@
 mod cluster;
 mod support;
 
-use cluster::{Cluster, PATIENCE, collect, group};
+use cluster::{Cluster, PATIENCE, collect, group, in_order_of_senders};
 use consort::{Address, Client, ConnectOptions, Service};
 use std::thread;
 use support::{World, free_port, wait_until};
@@ -71,17 +71,6 @@ fn of_rounds(all: &[String], rounds: &[&str]) -> Vec<String> {
     all.iter().filter(is_of).cloned().collect()
 }
 
-/// Each speaker's messages come in their order, all of them.
-fn in_order_of_senders(all: &[String]) {
-    let mut last = std::collections::BTreeMap::<&str, usize>::new();
-    for text in all {
-        let (who, number) = text.rsplit_once(' ').unwrap();
-        let number: usize = number.parse().unwrap();
-        assert_eq!(last.insert(who, number).unwrap_or(0) + 1, number, "{text}");
-    }
-    assert!(last.values().all(|number| *number == SOME), "{last:?}");
-}
-
 #[test]
 fn two_rings_have_one_order_and_each_goes_on_alone_while_the_node_between_them_is_gone() {
     //= TM05 test
@@ -106,7 +95,7 @@ fn two_rings_have_one_order_and_each_goes_on_alone_while_the_node_between_them_i
     assert_eq!(of_rounds(&one, &common), of_rounds(&four, &common), "one order over both");
     assert_eq!((of_rounds(&one, &["far"]), of_rounds(&four, &["near"])), (vec![], vec![]));
     for told in [&one, &four] {
-        in_order_of_senders(told);
+        in_order_of_senders(told, SOME);
     }
 }
 

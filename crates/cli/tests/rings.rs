@@ -5,7 +5,7 @@
 mod cluster;
 mod support;
 
-use cluster::{Cluster, PATIENCE};
+use cluster::{Cluster, PATIENCE, in_order_of_senders};
 use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 use std::thread::{self, JoinHandle};
 use support::wait_until;
@@ -85,17 +85,6 @@ fn sent_to(all: &[String], group: &str) -> Vec<String> {
     all.iter().filter(|text| text.split_whitespace().nth(1).unwrap().contains(group)).cloned().collect()
 }
 
-/// Each speaker's messages come in their order, all of them.
-fn in_order_of_senders(all: &[String]) {
-    let mut last = std::collections::BTreeMap::<&str, usize>::new();
-    for text in all {
-        let (who, number) = text.rsplit_once(' ').unwrap();
-        let number: usize = number.parse().unwrap();
-        assert_eq!(last.insert(who, number).unwrap_or(0) + 1, number, "{text}");
-    }
-    assert!(last.values().all(|number| *number == SOME), "{last:?}");
-}
-
 #[test]
 fn clients_of_two_rings_are_told_one_order_though_daemons_are_killed_and_come_back() {
     //= MP51 test
@@ -122,7 +111,7 @@ fn clients_of_two_rings_are_told_one_order_though_daemons_are_killed_and_come_ba
     client.wait_ordered(PATIENCE).unwrap();
 
     let [early, whole, late] = [early, whole, late].map(|told| told.join().unwrap());
-    in_order_of_senders(&whole);
+    in_order_of_senders(&whole, SOME);
     assert_eq!(whole.len(), (3 + 2 + 3 + 2) * 3 * SOME);
     assert_eq!(early[..], whole[..early.len()], "whose daemon is killed was told the beginning");
     assert_eq!(late[..], whole[whole.len() - late.len()..], "who comes late is told the end");

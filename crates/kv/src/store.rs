@@ -169,7 +169,7 @@ impl Store {
         let stopped: Vec<_> = std::thread::scope(|scope| {
             let stop = |replica: &Replica<Partition>| replica.clone().stop();
             let all: Vec<_> = self.replicas.iter().map(|replica| scope.spawn(move || stop(replica))).collect();
-            all.into_iter().map(|one| one.join().unwrap_or(Ok(()))).collect()
+            all.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
         });
         let failed = |(at, ended): (usize, Result<(), consort_replica::Error>)| {
             ended.map_err(|error| StoreError::Replica { partition: at + 1, error })

@@ -1,5 +1,5 @@
 //! All the long searches, or one as far as one likes: `cargo xtask search --protocol paxos --stands 2 --losses 1`.
-use consort_paxos_model::suite::{self, LONG, UNTOLD};
+use consort_paxos_model::suite::{self, LONG, WITHOUT_LOG};
 use consort_paxos_model::{Budget, World};
 use consort_ring_model::program::{self, Limits};
 use consort_ring_model::search;
@@ -40,12 +40,12 @@ impl Options {
 }
 
 fn main() -> ExitCode {
-    let told = || LONG.into_iter().map(|budget| (suite::name(budget), suite::run(budget)));
-    let untold = || {
-        let name = |budget| format!("one not told of the log, {}", suite::name(budget));
-        UNTOLD.into_iter().map(move |budget| (name(budget), suite::run_untold(budget)))
+    let with_log = || LONG.into_iter().map(|budget| (suite::name(budget), suite::run(budget)));
+    let without_log = || {
+        let name = |budget| format!("one without the log, {}", suite::name(budget));
+        WITHOUT_LOG.into_iter().map(move |budget| (name(budget), suite::run_without_log(budget)))
     };
-    let all = || program::run_all("Ring Paxos", told().chain(untold()));
+    let all = || program::run_all("Ring Paxos", with_log().chain(without_log()));
     program::run(HELP, all, parse, run)
 }
 

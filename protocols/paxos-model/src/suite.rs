@@ -19,7 +19,7 @@ pub const LONG: [Budget; 4] = [
 ];
 
 /// The same where one acceptor was not told of the log that it has begun.
-pub const UNTOLD: [Budget; 1] = [Budget { stands: 1, instances: 1, ..NOTHING }];
+pub const WITHOUT_LOG: [Budget; 1] = [Budget { stands: 1, instances: 1, ..NOTHING }];
 
 const NOTHING: Budget =
     Budget { stands: 0, instances: 0, losses: 0, overtakings: 0, crashes: 0, forgets: 0, repeats: 0 };
@@ -41,8 +41,8 @@ pub fn run(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_untold(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
-    within(World::untold(|_| {}), budget)
+pub fn run_without_log(budget: Budget) -> Result<Report<Contested>, Box<Found>> {
+    within(World::one_without_log(|_| {}), budget)
 }
 
 fn within(mut world: World, budget: Budget) -> Result<Report<Contested>, Box<Found>> {

@@ -107,7 +107,7 @@ impl World {
     }
 
     /// The same, but the last one was not told in time that the log had begun.
-    pub fn untold(adjust: impl Fn(&mut Config)) -> Self {
+    pub fn one_without_log(adjust: impl Fn(&mut Config)) -> Self {
         Self::told(NODES - 1, adjust)
     }
 

@@ -1,5 +1,5 @@
 //! The short searches, and that a search notices what is broken.
-use consort_paxos_model::suite::{SHORT, UNTOLD, name, run, run_untold};
+use consort_paxos_model::suite::{SHORT, WITHOUT_LOG, name, run, run_without_log};
 
 #[test]
 fn no_order_of_events_within_the_bounds_breaks_a_promise() {
@@ -14,8 +14,8 @@ fn no_order_of_events_within_the_bounds_breaks_a_promise() {
 #[test]
 fn no_order_of_events_breaks_a_promise_where_one_acceptor_was_not_told_of_its_log() {
     //= X58 test
-    for budget in UNTOLD {
-        let report = run_untold(budget).unwrap_or_else(|found| panic!("{}: {found}", name(budget)));
+    for budget in WITHOUT_LOG {
+        let report = run_without_log(budget).unwrap_or_else(|found| panic!("{}: {found}", name(budget)));
         assert!(report.complete, "{}: {report}", name(budget));
         assert!(report.states > 1_000 && report.continued > 0, "a search through next to nothing: {report}");
     }

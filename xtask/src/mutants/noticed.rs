@@ -270,6 +270,7 @@ fn record(mutants: &[Mutant], results: &[Result<Noticed, String>]) -> std::io::R
         })
         .collect();
     lines.sort_unstable();
+    lines.dedup(); // mutants of two protocols may have one name
     std::fs::write(NOTICED_FILE, format!("{head}\n{}\n", lines.join("\n")))
 }
 

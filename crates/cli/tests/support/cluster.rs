@@ -116,3 +116,14 @@ pub fn fates(events: &[SessionEvent]) -> BTreeMap<u64, Fate> {
     }
     fates
 }
+
+/// Each speaker's messages, a name and a number, come in their order, so many of each.
+pub fn in_order_of_senders(all: &[String], many: usize) {
+    let mut last = BTreeMap::<&str, usize>::new();
+    for text in all {
+        let (who, number) = text.rsplit_once(' ').unwrap();
+        let number: usize = number.parse().unwrap();
+        assert_eq!(last.insert(who, number).unwrap_or(0) + 1, number, "{text}");
+    }
+    assert!(last.values().all(|number| *number == many), "{last:?}");
+}

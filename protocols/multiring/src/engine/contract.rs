@@ -1,8 +1,9 @@
 //! As an engine.
-use super::JoinedRings;
+use super::{JoinedRings, Stage};
 use crate::journal::Journal;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet};
+use crate::port::Phase;
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission,
@@ -119,7 +120,12 @@ impl Engine for JoinedRings {
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
-        self.own_wait_cause()
+        if self.queue.is_empty() && self.queue.all_delivered() {
+            return None;
+        }
+        let open = self.ports.keys().all(|ring| self.phase(*ring) == Phase::Open);
+        let stands = open && matches!(self.stage, Stage::Open) && !self.queue.is_gated();
+        Some(if stands { OrderWait::Window } else { OrderWait::Membership })
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

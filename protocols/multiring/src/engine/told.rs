@@ -4,7 +4,7 @@ use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
 use crate::port::{Part, Phase, Port};
 use consort_order::{Fact, each_counter, state_of};
-use consort_types::{Instant, OrderWait, Service};
+use consort_types::{Instant, Service};
 use std::collections::BTreeMap;
 
 impl JoinedRings {
@@ -37,15 +37,6 @@ impl JoinedRings {
         see("held_bytes", bytes as u64);
         see("own_held_bytes", own as u64);
         see("waiting_messages", self.room.as_ref().map_or(0, |room| room.store.waiting()) as u64);
-    }
-
-    pub(super) fn own_wait_cause(&self) -> Option<OrderWait> {
-        if self.queue.is_empty() && self.queue.all_delivered() {
-            return None;
-        }
-        let open = self.ports.keys().all(|ring| self.phase(*ring) == Phase::Open);
-        let stands = open && matches!(self.stage, Stage::Open) && !self.queue.is_gated();
-        Some(if stands { OrderWait::Window } else { OrderWait::Membership })
     }
 
     pub(super) fn describe(&self, now: Instant) -> String {
