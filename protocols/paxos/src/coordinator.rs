@@ -59,8 +59,6 @@ pub struct Leading {
     pub version: u64,
     /// Who passes things on to whom.
     pub ring: Vec<NodeId>,
-    /// Where the furthest skip leads that was proposed.
-    pub skipped: u64,
     /// Since when the members should be others.
     pub change_since: Option<Instant>,
 }
@@ -91,7 +89,6 @@ impl Leading {
             heard: BTreeMap::new(),
             version: 0,
             ring: Vec::new(),
-            skipped: 0,
             change_since: None,
         }
     }
@@ -104,11 +101,6 @@ impl Leading {
     /// Payload bytes of what is open.
     pub fn bytes(&self) -> usize {
         self.open.values().map(|open| open.bytes).sum()
-    }
-
-    /// How many skips are open.
-    pub fn skips(&self) -> usize {
-        self.open.values().filter(|open| matches!(open.item, Item::Skip(_))).count()
     }
 
     /// An acceptor has answered a beat.

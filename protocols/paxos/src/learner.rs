@@ -215,11 +215,6 @@ impl Learner {
         !self.ahead.is_empty()
     }
 
-    /// Skips that are decided and not taken yet.
-    pub fn skips_ahead(&self) -> usize {
-        self.ahead.values().filter(|item| matches!(item, Item::Skip(_))).count()
-    }
-
     /// Values that are decided and not taken yet, whether they will count or not.
     pub fn ahead(&self) -> BTreeSet<ValueId> {
         self.ahead.values().filter_map(|item| if let Item::Value(id) = item { Some(*id) } else { None }).collect()

@@ -13,31 +13,23 @@ impl Paxos {
 
     /// Whether this node leads, and may propose.
     pub fn may_skip(&self) -> bool {
-        //= X91
         let Role::Leading(leading) = &self.role else { return false };
-        let skips = leading.skips() + self.learner.skips_ahead();
-        let full = leading.open.len() >= self.config.window || skips >= self.config.window.div_ceil(2);
-        self.learner.next() >= leading.inherited && !full
+        let open = leading.open.values().any(|open| matches!(open.item, Item::Skip(_)));
+        let full = leading.open.len() >= self.config.window;
+        self.learner.next() >= leading.inherited && !open && !full
     }
 
-    /// Proposes that the slots below `to` are nobody's, where this node may. Each skip leads further than those under way: what
-    /// takes a round trip to decide is decided as often as it is proposed.
-    /// Whether it does.
-    pub fn skip(&mut self, now: Instant, to: u64) -> bool {
+    /// Proposes that the slots below `to` are nobody's, where this node may. One skip is under way at a time.
+    pub fn skip(&mut self, now: Instant, to: u64) {
         //= X91
         if !self.may_skip() || to <= self.learner.head().slots + 1 {
-            return false;
+            return;
         }
-        let Role::Leading(leading) = &mut self.role else { return false };
-        if to <= leading.skipped {
-            return false;
-        }
-        leading.skipped = to;
+        let Role::Leading(leading) = &mut self.role else { return };
         let at = leading.next;
         leading.next += 1;
         self.propose(now, at, Item::Skip(to));
         self.settle(now);
-        true
     }
 
     /// Whether it has a log, and nobody that it hears knows much more of it.
