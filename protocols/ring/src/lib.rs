@@ -11,8 +11,8 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`config`] | every knob, with advice and the papers' values |
-//! | [`packet`] | token, data, wake-up and membership packets |
+//! | [`config`] | every setting, with advice and the papers' values |
+//! | [`packet`] | token, data and membership packets, token requests, acknowledgements |
 //! | [`engine`] | which state handles which packet: the table |
 //! | `state` | data and rules that exist only in one state: operational, gather, commit, recovery |
 //! | `token` | the circulation of one ring's token, which operational and recovery share |

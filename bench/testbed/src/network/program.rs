@@ -31,16 +31,19 @@ pub struct Program {
     directory: PathBuf,
 }
 
-/// Names the profile to build the program with, where that is not `release`: `tools` is built four times as fast.
-const PROFILE: &str = "CONSORT_PROFILE";
+/// Names the file of the program, so that none is built.
+const PROGRAM: &str = "CONSORT_PROGRAM";
 
-/// Builds the released program and returns its file.
+/// The file that `CONSORT_PROGRAM` names, or that of the released program, which is built.
 ///
 /// # Errors
-/// If cargo cannot be run, or fails; then it has said why.
+/// If no such file is there, or cargo cannot be run or fails; then it has said why.
 pub fn build() -> Result<PathBuf, NetworkError> {
-    let profile = std::env::var(PROFILE).unwrap_or_else(|_| "release".to_owned());
-    crate::program("consort-cli", &profile).map_err(failed("build the program"))
+    let Some(file) = std::env::var_os(PROGRAM).map(PathBuf::from) else {
+        return crate::program("consort-cli", "release").map_err(failed("build the program"));
+    };
+    let found = file.canonicalize();
+    found.map_err(failed(format!("find {}, which {PROGRAM} names; unset it to have it built", file.display())))
 }
 
 /// The same, built as the running test is: most often it is there already.

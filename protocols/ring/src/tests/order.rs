@@ -73,17 +73,22 @@ fn packets_that_are_recovered_keep_their_stamps() {
 fn a_safe_message_waits_for_two_visits_and_holds_back_what_follows() {
     //= R20 test
     //= R21 test
-    let mut net = Net::formed(3, |_| {});
+    let mut net = Net::formed(3, |config| config.idling = crate::IdleHold::CIRCULATE);
     net.submit(1, Service::Safe, "safe");
     net.submit(1, Service::Agreed, "after");
-    let mut holds_when_delivered = Vec::new();
+    let (mut holds_when_delivered, mut visits_when_numbered) = (Vec::new(), None);
     for _ in 0..2_000 {
         let before: Vec<_> = net.delivered.iter().map(Vec::len).collect();
         net.step(&mut |_| false);
-        for (delivered, before) in net.delivered.iter().zip(before) {
+        if net.counter(1, "packets_sent") > 0 {
+            visits_when_numbered.get_or_insert_with(|| net.counter(1, "visits"));
+        }
+        for (i, (delivered, before)) in net.delivered.iter().zip(before).enumerate() {
             if delivered.len() > before {
                 let position = delivered[0].position;
                 holds_when_delivered.push(net.rings.iter().all(|ring| ring.holds(position)));
+                let visits = net.counter(1, "visits") - visits_when_numbered.unwrap();
+                assert!(i != 1 || visits >= 2, "its sender delivers it after {visits} visits");
             }
         }
     }
