@@ -342,7 +342,8 @@ impl<'a> Streams<'a> {
         if self.watched[at] {
             let number = delivery.payload.read_from(0).take().map_or(0, u64::from_le_bytes);
             let took = given.since(self.sent[number as usize]);
-            let (ring, sender) = (delivery.position.0 as u8, process(delivery.sender.node));
+            let sender = process(delivery.sender.node);
+            let ring = self.plan.processes[sender].load.ring();
             self.given.push(Given { at: given, process: at, ring, sender, took });
         }
     }

@@ -16,6 +16,7 @@
 //! | [`ring_log`] | the log of a ring of Ring Paxos, as the merge reads it |
 //! | [`pace`] | when a ring's coordinator skips, and how far |
 //! | [`outgoing`] | own messages until they are handed out |
+//! | [`turns`] | messages of each daemon in the order in which it sent them |
 //! | [`config`], [`packet`] | every knob of the engine, and what it puts on the network |
 //! | [`engine`] | a Ring Paxos for each ring, and the merge of what they decide, as an engine |
 
@@ -33,6 +34,7 @@ pub mod packet;
 pub mod ring_log;
 pub mod slot;
 pub mod subscription;
+pub mod turns;
 
 #[cfg(test)]
 mod tests;

@@ -18,6 +18,8 @@ consort_types::mutants!(
     UncoveredInstalled "installs a checkpoint that does not reach what is cached",
     AnyViewCounts "hands out messages that were sent in another view",
     NothingTakenBack "does not send again what a view has made void",
-    RingsOvertake "sends to a ring before what went to another one is handed out",
+    RingsOvertake "hands out a message before those that its sender had sent to other rings",
+    TurnsOutliveViews "holds over a view what waits for its turn",
+    PlacesRunOn "counts positions on over a view",
     ViewsOfAnyRing "changes its view where any ring does",
 );

@@ -1,12 +1,13 @@
 //! Own messages until they are handed out here: those that no ring has, and those that one has.
 use crate::slot::RingId;
+use crate::turns::HELD_MAX;
 use consort_order::Refused;
 use consort_types::{Class, MessageId, Service};
 use consort_wire::Payload;
 use std::collections::VecDeque;
 
 /// What a message counts beside its bytes.
-const OVERHEAD: usize = 64;
+pub const OVERHEAD: usize = 64;
 
 /// A message of this node.
 #[derive(Clone, Debug)]
@@ -25,6 +26,8 @@ pub struct Own {
 struct Line {
     waiting: VecDeque<Own>,
     sent: VecDeque<Own>,
+    /// So many went to rings in this view.
+    numbered: u64,
     /// Bytes of those that wait, and of those that a ring has.
     bytes: usize,
     sent_bytes: usize,
@@ -45,8 +48,10 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Nothing waits. Each class may take `limit` bytes, a message `message_max`; rings may have `credit` bytes of each.
+    /// Nothing waits. Each class may take `limit` bytes, a message `message_max`; rings may have `credit` bytes of each, as far
+    /// as others hold so much.
     pub fn new(limit: usize, message_max: usize, credit: usize) -> Self {
+        let credit = credit.min(HELD_MAX);
         Self { control: Line::default(), client: Line::default(), limit, message_max, credit, next: 1 }
     }
 
@@ -84,20 +89,16 @@ impl Outgoing {
         Ok(id)
     }
 
-    /// The next message of a class, if it may go: not before those that went to another ring are handed out, unless it may
-    /// overtake them.
-    pub fn next(&self, class: Class, overtakes: bool) -> Option<&Own> {
-        //= MP51
+    /// The next message of a class, if it may go, with its number in this view.
+    pub fn next(&self, class: Class) -> Option<(u64, &Own)> {
         let line = match class {
             Class::Control => &self.control,
             Class::Client => &self.client,
         };
         let next = line.waiting.front()?;
-        let follows = |last: &Own| {
-            //= MP58
-            (overtakes || last.ring == next.ring) && line.sent_bytes + next.payload.len() + OVERHEAD <= self.credit
-        };
-        line.sent.back().is_none_or(follows).then_some(next)
+        //= MP58
+        let fits = line.sent.is_empty() || line.sent_bytes + next.payload.len() + OVERHEAD <= self.credit;
+        fits.then_some((line.numbered + 1, next))
     }
 
     /// A ring has taken the next one.
@@ -107,6 +108,8 @@ impl Outgoing {
             line.bytes -= own.payload.len() + OVERHEAD;
             line.sent_bytes += own.payload.len() + OVERHEAD;
             line.sent.push_back(own);
+            //= MP51
+            line.numbered += 1;
         }
     }
 
@@ -118,7 +121,7 @@ impl Outgoing {
         Some(own.id)
     }
 
-    /// What the rings have does not count any more, and goes to them again: before all that waits.
+    /// Another view holds: what the rings have does not count any more, and goes to them again, before all that waits.
     pub fn take_back(&mut self) {
         //= MP52
         for line in [&mut self.control, &mut self.client] {
@@ -126,7 +129,7 @@ impl Outgoing {
                 line.bytes += own.payload.len() + OVERHEAD;
                 line.waiting.push_front(own);
             }
-            line.sent_bytes = 0;
+            (line.sent_bytes, line.numbered) = (0, 0);
         }
     }
 

@@ -5,14 +5,15 @@
 //! | 1 of the ring | a packet of Ring Paxos |
 //! | 2 wanted | slot (8), how long was waited, in nanoseconds (8) |
 //!
-//! Every message in a ring has the number of the view it was sent in before its bytes (8).
+//! Every message in a ring has before its bytes the number of the view it was sent in (8), and its own among those of its
+//! class that its sender sent in that view (8).
 use crate::slot::{RingId, Slot};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::Duration;
 use consort_wire::{Malformed, Payload, Reader};
 
-/// What stands before a message's bytes.
-pub const HEADER: usize = 8;
+/// How many bytes a [`Stamp`] takes.
+pub const HEADER: usize = 16;
 
 /// One packet of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,14 +75,27 @@ impl consort_wire::Packet for Packet {
     }
 }
 
-/// A message with the number of the view it is sent in.
-pub fn stamp(view: u64, payload: Payload) -> Payload {
-    let head = Bytes::copy_from_slice(&view.to_be_bytes());
-    std::iter::once(head).chain(payload.parts().cloned()).collect()
+/// What stands before a message's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// The number of the view it is sent in.
+    pub view: u64,
+    /// Its own, from 1, among those of its class that its sender sends in that view.
+    pub number: u64,
 }
 
-/// The view that a message was sent in, and its bytes; nothing where it is too short to tell.
-pub fn unstamp(bytes: &Bytes) -> Option<(u64, Bytes)> {
-    let view = bytes.first_chunk::<HEADER>()?;
-    Some((u64::from_be_bytes(*view), bytes.slice(HEADER..)))
+/// A message with its stamp.
+pub fn stamp(stamp: Stamp, payload: Payload) -> Payload {
+    let mut head = BytesMut::with_capacity(HEADER);
+    head.put_u64(stamp.view);
+    head.put_u64(stamp.number);
+    std::iter::once(head.freeze()).chain(payload.parts().cloned()).collect()
+}
+
+/// A message's stamp, and its bytes; nothing where it is too short to have one.
+pub fn unstamp(bytes: &Bytes) -> Option<(Stamp, Bytes)> {
+    let (view, rest) = bytes.split_first_chunk()?;
+    let number = rest.first_chunk()?;
+    let stamp = Stamp { view: u64::from_be_bytes(*view), number: u64::from_be_bytes(*number) };
+    Some((stamp, bytes.slice(HEADER..)))
 }

@@ -62,9 +62,10 @@ impl Simulated for MultiRing {
             ("under_way_bytes", rings * paxos.credit.max(value) as u64),
             ("open_instances", rings * (paxos.window as u64 + 3)),
             ("retained_bytes", rings * (4 * paxos.retain + (2 << 20)) as u64),
+            ("turn_waiting_bytes", 2 * plan.members().len() as u64 * config.paxos.credit as u64),
             ("merge_waiting_bytes", rings * (config.merge_bytes.max(value + 1024) as u64)),
         ];
-        let quiet = ["queued_bytes", "under_way_bytes", "merge_waiting_bytes"];
+        let quiet = ["queued_bytes", "under_way_bytes", "merge_waiting_bytes", "turn_waiting_bytes"];
         // It repeats what is late, not only what is lost.
         Ok(crate::bounds(plan, &multi.capability(), running, quiet, ["NR"]))
     }

@@ -239,6 +239,7 @@ pub const METRICS: &[Metric] = &[
     ("merged_items", Counter, "Messages and views of all rings that got their place. Normal: grows with what is sent."),
     ("merged_void", Counter, "Messages sent again in a later view. Normal: grows only when daemons come or go."),
     ("merge_waiting_bytes", Gauge, "Bytes of some rings that wait for the others. Normal: below 1 MiB."),
+    ("turn_waiting_bytes", Gauge, "Bytes of messages whose senders' earlier ones are to come. Normal: below 1 MiB."),
     ("merge_wait_max_us", Gauge, "The longest that messages waited for a ring. Normal: below 20000 but at the start."),
     ("skips_asked", Counter, "Times that a coordinator was asked to go on. Normal: hundreds a second under load."),
     ("skips_due", Counter, "Times that a ring led here went on without messages. Normal: 0 at rest."),

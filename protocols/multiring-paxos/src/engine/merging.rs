@@ -1,12 +1,13 @@
 //! What the rings have decided, handed out in one order.
-use super::MultiRing;
+use super::{Message, MultiRing};
 use crate::merge::Merged;
-use crate::packet::unstamp;
+use crate::outgoing::OVERHEAD;
+use crate::packet::{HEADER, Stamp, unstamp};
 use crate::ring_log::LogItem;
 use crate::slot::RingId;
-use bytes::Bytes;
+use crate::turns::{Line, Turn};
 use consort_order::{Delivery, Output};
-use consort_types::{MemberId, OrderStream, Position};
+use consort_types::{OrderStream, Position};
 use consort_wire::pack::Chunk;
 
 impl MultiRing {
@@ -46,9 +47,9 @@ impl MultiRing {
         let ring = RingId(position.0 as u8);
         self.counters.handed_out += 1;
         match item {
-            LogItem::Message { sender, chunk } => self.on_message(position, sender, chunk),
+            LogItem::Message { sender, chunk } => self.on_message((sender, chunk.class), &chunk),
             LogItem::View(number) if ring == self.config.global || crate::mutated!(self.config, ViewsOfAnyRing) => {
-                self.on_view(number);
+                self.on_view(position, number);
             }
             LogItem::Primary(number) if ring == self.config.global => {
                 let id = self.views.primaries.remove(&number).filter(|id| self.inside == Some(*id));
@@ -58,36 +59,54 @@ impl MultiRing {
         }
     }
 
-    /// A message counts in the view that it was sent in.
-    fn on_message(&mut self, position: Position, sender: MemberId, chunk: Chunk) {
+    /// A message counts in the view that it was sent in, and is handed out in its turn among those of its sender.
+    fn on_message(&mut self, line: Line, chunk: &Chunk) {
         //= MP52
-        let Some((view, bytes)) = unstamp(&chunk.bytes) else { return };
+        let Some((Stamp { view, number }, bytes)) = unstamp(&chunk.bytes) else { return };
         if view != self.current && !crate::mutated!(self.config, AnyViewCounts) || self.inside.is_none() {
             self.counters.voided += 1;
             return;
         }
-        self.deliver(position, sender, &chunk, bytes);
+        //= MP51
+        let (message, len) = (Message { service: chunk.service, bytes }, chunk.bytes.len());
+        if crate::mutated!(self.config, RingsOvertake) {
+            return self.deliver(line, message);
+        }
+        let turn = self.turns.take(line, number, len - HEADER + OVERHEAD, message);
+        self.counters.voided += u64::from(turn == Turn::Void);
+        while let Some(message) = self.turns.next(line) {
+            self.deliver(line, message);
+        }
     }
 
-    fn deliver(&mut self, position: Position, sender: MemberId, chunk: &Chunk, bytes: Bytes) {
+    fn deliver(&mut self, (sender, class): Line, message: Message) {
         let own = sender == self.me;
-        let id = if own { self.outgoing.placed(chunk.class) } else { None };
+        let id = if own { self.outgoing.placed(class) } else { None };
         self.counters.unplaced += u64::from(own && id.is_none());
+        //= MP62
+        self.place.0 += 1;
         self.output.push_back(Output::Deliver(Delivery {
             stream: OrderStream(0),
-            position,
+            position: self.place,
             sender,
             id,
-            class: chunk.class,
-            service: chunk.service,
-            payload: bytes.into(),
+            class,
+            service: message.service,
+            payload: message.bytes.into(),
         }));
     }
 
     /// The next view of the global ring holds from here on.
-    fn on_view(&mut self, number: u64) {
+    fn on_view(&mut self, position: Position, number: u64) {
         //= MP53
         self.current = number;
+        //= MP62
+        if !crate::mutated!(self.config, PlacesRunOn) {
+            self.place = position;
+        }
+        if !crate::mutated!(self.config, TurnsOutliveViews) {
+            self.counters.voided += self.turns.begin();
+        }
         (self.open, self.inside) = (false, None);
         if !crate::mutated!(self.config, NothingTakenBack) {
             self.outgoing.take_back();

@@ -6,10 +6,12 @@ use crate::pace::{Pace, SlotClock};
 use crate::packet::Packet;
 use crate::slot::{RingId, Slot};
 use crate::subscription::SubscriberId;
+use crate::turns::Turns;
 use consort_order::{Engine, Output};
 use consort_paxos::Paxos;
 use consort_paxos::learner::Checkpoint;
-use consort_types::{Duration, Incarnation, Instant, MemberId, View, ViewId};
+use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, View, ViewId};
+use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod contract;
@@ -26,6 +28,9 @@ pub struct MultiRing {
     me: MemberId,
     rings: BTreeMap<RingId, Paxos>,
     merge: Merge<Checkpoint>,
+    turns: Turns<Message>,
+    /// The position of the last message; before the first one of a view, that of the view.
+    place: Position,
     views: Views,
     /// The number of the view that is current where the merge stands.
     current: u64,
@@ -45,6 +50,13 @@ pub struct MultiRing {
     waits: BTreeMap<RingId, Waiting>,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
+}
+
+/// A message that stands in the merged order.
+#[derive(Clone, Debug)]
+struct Message {
+    service: Service,
+    bytes: Bytes,
 }
 
 /// What the global ring has told of its views, before the merge comes to them.
@@ -111,6 +123,8 @@ impl MultiRing {
         Ok(Self {
             me: MemberId { node: config.paxos.me, incarnation },
             merge,
+            turns: Turns::default(),
+            place: Position(0),
             views: Views::default(),
             current: 0,
             inside: None,

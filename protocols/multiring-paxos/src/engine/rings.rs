@@ -1,6 +1,6 @@
 //! What the rings' engines ask for.
 use super::{Farewell, MultiRing};
-use crate::packet::{Content, Packet, stamp};
+use crate::packet::{Content, Packet, Stamp, stamp};
 use crate::slot::RingId;
 use consort_order::{Engine, Output, Submission};
 use consort_types::{Class, Instant, OrderStream, View, ViewKind};
@@ -74,9 +74,9 @@ impl MultiRing {
 
     fn send_class(&mut self, now: Instant, class: Class) -> bool {
         let mut any = false;
-        let overtakes = crate::mutated!(self.config, RingsOvertake);
-        while let Some(own) = self.outgoing.next(class, overtakes) {
-            let payload = stamp(self.current, own.payload.clone());
+        while let Some((number, own)) = self.outgoing.next(class) {
+            //= MP51
+            let payload = stamp(Stamp { view: self.current, number }, own.payload.clone());
             let submission = Submission { class, service: own.service, stream: OrderStream(0), payload };
             let taken = self.rings.get_mut(&own.ring).is_some_and(|ring| ring.submit(now, submission).is_ok());
             if !taken {

@@ -21,6 +21,7 @@ impl MultiRing {
         see("merged_items", c.handed_out);
         see("merged_void", c.voided);
         see("merge_waiting_bytes", self.rings.keys().map(|ring| self.merge.bytes(*ring) as u64).sum());
+        see("turn_waiting_bytes", self.turns.bytes() as u64);
         see("merge_wait_max_us", u64::try_from(c.longest_wait.as_micros()).unwrap_or(u64::MAX));
         see("skips_asked", c.asked);
         see("skips_due", c.skips);

@@ -1,6 +1,7 @@
 //! A random model: abstract rings, and readers that come and go, subscribe and leave, crash and come back.
 mod cluster;
 mod engines;
+mod lines;
 mod log;
 #[cfg(feature = "mutants")]
 mod mutants;
@@ -9,6 +10,7 @@ mod reference;
 mod scenes;
 mod schedule;
 mod seeds;
+mod senders;
 mod world;
 
 use schedule::{Setup, Step, draw, shrink};

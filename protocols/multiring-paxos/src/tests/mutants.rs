@@ -29,6 +29,8 @@ const ENGINE: &[(Mutant, &[&str])] = &[
     (Mutant::AnyViewCounts, &["sender's order", "agreement", "names", "liveness"]),
     (Mutant::NothingTakenBack, &["liveness", "names"]),
     (Mutant::RingsOvertake, &["sender's order", "agreement", "names"]),
+    (Mutant::TurnsOutliveViews, &["sender's order", "agreement", "names", "liveness"]),
+    (Mutant::PlacesRunOn, &["agreement"]),
     (Mutant::ViewsOfAnyRing, &["agreement", "views", "liveness"]),
 ];
 

@@ -3,12 +3,13 @@ use super::cluster::config;
 use crate::config::Config;
 use crate::outgoing::Outgoing;
 use crate::pace::{Pace, SlotClock, believed};
-use crate::packet::{Content, Packet, stamp, unstamp};
+use crate::packet::{Content, Packet, Stamp, stamp, unstamp};
 use crate::slot::{RingId, Slot};
+use crate::turns::{HELD_MAX, Turn, Turns};
 use bytes::{Bytes, BytesMut};
 use consort_paxos::Storage;
 use consort_paxos::ballot::LogId;
-use consort_types::{Class, Duration, Instant, Service};
+use consort_types::{Class, Duration, Instant, MemberId, Service};
 use consort_wire::Packet as _;
 
 const MS: u64 = 1_000_000;
@@ -39,10 +40,11 @@ fn packets_read_back_and_no_mutation_panics() {
 }
 
 #[test]
-fn a_message_names_its_view_and_one_too_short_names_none() {
-    let stamped = stamp(7, Bytes::from_static(b"tea").into()).to_bytes();
-    assert_eq!(unstamp(&stamped), Some((7, Bytes::from_static(b"tea"))));
-    assert_eq!(unstamp(&Bytes::from_static(b"seven b")), None);
+fn a_message_names_its_view_and_its_number_and_one_too_short_names_none() {
+    let with = Stamp { view: 7, number: 9 };
+    let stamped = stamp(with, Bytes::from_static(b"tea").into()).to_bytes();
+    assert_eq!(unstamp(&stamped), Some((with, Bytes::from_static(b"tea"))));
+    assert_eq!(unstamp(&Bytes::from_static(b"fifteen bytes..")), None);
 }
 
 #[test]
@@ -123,9 +125,8 @@ fn daemons_whose_rings_differ_do_not_share_their_settings() {
 }
 
 #[test]
-fn rings_have_no_more_of_a_node_than_its_credit_and_take_it_in_order() {
+fn rings_have_no_more_of_a_node_than_its_credit_and_what_is_taken_back_is_numbered_anew() {
     //= MP58 test
-    //= MP51 test
     let mut outgoing = Outgoing::new(10_000, 1_000, 500);
     let push = |outgoing: &mut Outgoing, ring: u8, len: usize| {
         outgoing.push(Class::Client, RingId(ring), Service::Agreed, Bytes::from(vec![0; len]).into()).unwrap()
@@ -134,20 +135,37 @@ fn rings_have_no_more_of_a_node_than_its_credit_and_take_it_in_order() {
         [(1, 900), (1, 100), (1, 100), (1, 300), (2, 10)].map(|(ring, len)| push(&mut outgoing, ring, len)).into();
     let send = |outgoing: &mut Outgoing| {
         std::iter::from_fn(|| {
-            let id = outgoing.next(Class::Client, false)?.id;
+            let (number, id) = outgoing.next(Class::Client).map(|(number, own)| (number, own.id))?;
             outgoing.sent(Class::Client);
-            Some(id)
+            Some((number, id))
         })
         .collect::<Vec<_>>()
     };
-    assert_eq!(send(&mut outgoing), ids[..1], "one always may");
+    assert_eq!(send(&mut outgoing), [(1, ids[0])], "one always may");
     assert_eq!(outgoing.placed(Class::Client), Some(ids[0]));
-    assert_eq!(send(&mut outgoing), ids[1..3]);
+    assert_eq!(send(&mut outgoing), [(2, ids[1]), (3, ids[2])]);
     outgoing.take_back();
-    assert_eq!(send(&mut outgoing), ids[1..3], "what was taken back goes first");
+    assert_eq!(send(&mut outgoing), [(1, ids[1]), (2, ids[2])], "what was taken back goes first");
     (1..3).for_each(|at| assert_eq!(outgoing.placed(Class::Client), Some(ids[at])));
-    assert_eq!(send(&mut outgoing), ids[3..4], "the next one is another ring's");
-    assert_eq!(outgoing.placed(Class::Client), Some(ids[3]));
-    assert_eq!((send(&mut outgoing), outgoing.placed(Class::Client)), (vec![ids[4]], Some(ids[4])));
+    assert_eq!(send(&mut outgoing), [(3, ids[3]), (4, ids[4])], "one to another ring does not wait");
+    (3..5).for_each(|at| assert_eq!(outgoing.placed(Class::Client), Some(ids[at])));
     assert!(outgoing.is_empty() && outgoing.bytes() == 0);
+}
+
+#[test]
+fn a_message_before_its_turn_waits_for_those_before_it_and_what_is_held_is_bounded() {
+    //= MP51 test
+    //= MP63 test
+    let (line, other) = ((MemberId::new(1, 1), Class::Client), (MemberId::new(1, 1), Class::Control));
+    let mut turns = Turns::default();
+    let all = |turns: &mut Turns<_>, line| std::iter::from_fn(|| turns.next(line)).collect::<Vec<_>>();
+    assert_eq!((turns.take(line, 2, 70, "b"), turns.take(line, 4, 70, "d")), (Turn::Kept, Turn::Kept));
+    assert_eq!((all(&mut turns, line), turns.bytes()), (vec![], 140));
+    assert_eq!((turns.take(other, 1, 70, "x"), all(&mut turns, other)), (Turn::Kept, vec!["x"]));
+    assert_eq!((turns.take(line, 1, 70, "a"), all(&mut turns, line)), (Turn::Kept, vec!["a", "b"]));
+    assert_eq!((turns.take(line, 2, 70, "b"), turns.take(line, 4, 70, "d")), (Turn::Void, Turn::Void), "twice");
+    assert_eq!(turns.take(line, 5, HELD_MAX, "e"), Turn::Void, "more than anybody has under way");
+    assert_eq!((turns.take(line, 3, HELD_MAX, "c"), all(&mut turns, line)), (Turn::Kept, vec!["c", "d"]));
+    assert_eq!((turns.take(line, u64::MAX, 70, "z"), turns.begin(), turns.bytes()), (Turn::Kept, 1, 0));
+    assert_eq!((turns.take(line, 1, 70, "a"), all(&mut turns, line)), (Turn::Kept, vec!["a"]), "a view begins");
 }

@@ -122,7 +122,7 @@ fn step(rng: &mut Rng, changes: u64) -> Step {
 }
 
 /// The part of a schedule that still fails when any of its steps is left out, as far as that is found in so many tries.
-pub fn shrink(steps: Vec<Step>, fails: impl Fn(&[Step]) -> bool) -> Vec<Step> {
+pub fn shrink<S: Copy>(steps: Vec<S>, fails: impl Fn(&[S]) -> bool) -> Vec<S> {
     let (mut steps, mut tries) = (steps, 3_000);
     let mut size = steps.len().div_ceil(2);
     while size > 0 && tries > 0 {
