@@ -7,11 +7,11 @@ use crate::packet::Packet;
 use crate::slot::{RingId, Slot};
 use crate::subscription::SubscriberId;
 use crate::turns::Turns;
+use bytes::Bytes;
 use consort_order::{Engine, Output};
 use consort_paxos::Paxos;
 use consort_paxos::learner::Checkpoint;
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, View, ViewId};
-use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod contract;

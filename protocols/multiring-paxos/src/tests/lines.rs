@@ -39,22 +39,50 @@ pub enum Flaw {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A daemon is given a message for a ring.
-    Submit { daemon: u8, ring: u8, len: u8, control: bool },
+    Submit {
+        daemon: u8,
+        ring: u8,
+        len: u8,
+        control: bool,
+    },
     /// A ring decides a sender's next messages.
-    Decide { ring: u8, sender: u8, messages: u8 },
+    Decide {
+        ring: u8,
+        sender: u8,
+        messages: u8,
+    },
     /// A ring's view or coordinator changes: a sender's next message stands there and does not count, and is handed in again.
-    Again { ring: u8, sender: u8 },
+    Again {
+        ring: u8,
+        sender: u8,
+    },
     /// A ring skips so far beyond the furthest one, or as far behind that.
-    Skip { ring: u8, beyond: i8 },
+    Skip {
+        ring: u8,
+        beyond: i8,
+    },
     /// The global ring decides a view of some of the daemons that run.
-    View { some: u8 },
+    View {
+        some: u8,
+    },
     /// A daemon learns of so many entries of a ring.
-    Read { daemon: u8, ring: u8, entries: u8 },
+    Read {
+        daemon: u8,
+        ring: u8,
+        entries: u8,
+    },
     /// It hands out so much.
-    HandOut { daemon: u8, items: u8 },
-    Crash { daemon: u8 },
+    HandOut {
+        daemon: u8,
+        items: u8,
+    },
+    Crash {
+        daemon: u8,
+    },
     /// It begins anew, behind all that is decided.
-    Restart { daemon: u8 },
+    Restart {
+        daemon: u8,
+    },
 }
 
 /// The `number`-th message of a line.
