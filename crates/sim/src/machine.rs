@@ -60,6 +60,11 @@ pub trait Machine {
     /// The next thing to do.
     fn poll(&mut self) -> Option<MachineOutput>;
 
+    /// It has ended amid what it does: the next thing that had happened already to a client that outlives it.
+    fn poll_last(&mut self) -> Option<MachineOutput> {
+        None
+    }
+
     /// When to wake it.
     fn poll_timeout(&self) -> Option<Instant>;
 

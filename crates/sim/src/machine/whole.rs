@@ -17,7 +17,7 @@ pub(crate) use side::private;
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
 use crate::message::index_of;
 use crate::plan::RunPlan;
-use crate::trace::OfferRecord;
+use crate::trace::{NumberedStep, OfferRecord};
 use crate::trace::witness::{ListenerEvent, SessionListener};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
@@ -57,6 +57,8 @@ pub struct Whole<E: Engine> {
     roamers: Option<Roamers>,
     /// Readers that outlive their nodes, where there are such.
     resumers: Option<Resumers>,
+    /// The client that reads next, before any other.
+    reads_next: Option<ClientId>,
     acts: VecDeque<MachineOutput>,
     /// What clients that do not read have on disk.
     spools: BTreeMap<ClientId, VecDeque<Bytes>>,
@@ -140,6 +142,7 @@ impl<E: Engine> Whole<E> {
             resumers: None,
             group,
             side: Side::new(plan, identity.me.node),
+            reads_next: None,
             acts: VecDeque::new(),
             spools: BTreeMap::new(),
             leaves: false,
@@ -273,11 +276,33 @@ impl<E: Engine> Whole<E> {
         if self.look_at_table() {
             return true;
         }
-        if let Some(client) = self.node.poll_writable() {
-            self.read(client);
+        if let Some(client) = self.reads_next.take().or_else(|| self.node.poll_writable()) {
+            self.read_in_turn(client);
             return true;
         }
         self.write()
+    }
+
+    /// What a reader is told that outlives its node is judged by what the first client was given before.
+    fn read_in_turn(&mut self, client: ClientId) {
+        let first = client_at(0);
+        if self.is_resumer(seat_of(client)) && self.node.has_output(first) && !self.is_stalled(first) {
+            self.reads_next = Some(client);
+            return self.read(first);
+        }
+        self.read(client);
+    }
+
+    /// Whether this happened to a client that outlives the node.
+    fn outlives(&self, act: &MachineOutput) -> bool {
+        match act {
+            MachineOutput::Resumed { client, .. } => self.is_resumer((*client).into()),
+            MachineOutput::Numbered { client, step } => {
+                self.is_roamer((*client).into()) || !matches!(step.step, NumberedStep::Given | NumberedStep::Table)
+            }
+            MachineOutput::Led { .. } => true,
+            _ => false,
+        }
     }
 
     fn on_effect(&mut self, effect: Effect) {
@@ -576,6 +601,11 @@ impl<E: Engine> Machine for Whole<E> {
             }
         }
         self.acts.pop_front()
+    }
+
+    fn poll_last(&mut self) -> Option<MachineOutput> {
+        let first = self.acts.iter().position(|act| self.outlives(act))?;
+        self.acts.drain(..=first).next_back()
     }
 
     fn poll_timeout(&self) -> Option<Instant> {

@@ -88,6 +88,9 @@ impl<M: Machine> SimWorld<'_, M> {
         if !self.hosts[at].up {
             return;
         }
+        while let Some(act) = self.machines[at].poll_last() {
+            self.act(host, act);
+        }
         self.part(host, how);
         self.hosts[at].stop();
         let (whole, chance) = (self.plan.tears == Tears::Writes, &mut self.tears);

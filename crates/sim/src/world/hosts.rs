@@ -209,7 +209,7 @@ impl<M: Machine> SimWorld<'_, M> {
         }
     }
 
-    fn act(&mut self, host: u16, act: MachineOutput) {
+    pub(super) fn act(&mut self, host: u16, act: MachineOutput) {
         let life = self.lives.present(host);
         let process = |client| Process::of(life, client);
         match act {

@@ -328,8 +328,6 @@ impl<E: Engine> Whole<E> {
                 ResumedRecord { view, at, to, flag: closing.is_some(), ..of(ResumedStep::InView) }
             }
             ReadingStatus::Gap { from, to, closing } => {
-                // What came since is judged by what the first client was given.
-                self.read(client_at(0));
                 let place = |place: consort_session::ViewPlace| Place { position: place.at.0, index: place.index };
                 let (from_at, to_at, flag) = (place(from), place(to), closing.is_some());
                 ResumedRecord {

@@ -1,0 +1,22 @@
+//! Sessions that outlive their daemons, with the token ring: seeds that once broke a promise.
+#![allow(clippy::unwrap_used, reason = "tests")]
+use consort_ring::Ring;
+use consort_sim::fault::Kinds;
+use consort_worlds::{SessionsDrawn, run_sessions};
+
+/// A daemon crashed amid what a reader was told, who knew all of it, and its trace did not.
+const READERS: [u64; 5] = [694, 1300, 1864, 2534, 3384];
+
+fn keep_all_promises(seeds: &[u64], sessions: &SessionsDrawn) {
+    for seed in seeds {
+        let outcome = run_sessions::<Ring>(*seed, &Kinds::all(), (&|_| {}, &|_| {}), sessions, false).unwrap();
+        let broken: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
+        assert!(broken.is_empty(), "seed {seed}: {}", broken.join("\n"));
+        assert!(outcome.totals.resumed + outcome.totals.elections > 0, "seed {seed} has no such session");
+    }
+}
+
+#[test]
+fn readers_go_on_where_they_were_whatever_goes_wrong() {
+    keep_all_promises(&READERS, &SessionsDrawn::ByChance);
+}
