@@ -3,10 +3,10 @@
 //! end all sends have their fate, where a view counts.
 use super::history::History;
 use super::{Checker, PromiseRule, Verdict};
-use crate::message::{Process, ProcessIncarnation};
+use crate::message::Process;
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
 use consort_types::Instant;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What became of a session's send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,6 @@ struct SeenProducer {
     sends: BTreeMap<u64, SendFate>,
     /// The last attempt of each: what became of one before it says nothing any more.
     attempts: BTreeMap<u64, u64>,
-    /// Those without a fate when a node crashed that they were made or sent at: what it did last may not have been seen.
-    blurred: BTreeSet<u64>,
     connections: BTreeMap<Process, UnderWay>,
     /// How often it was forgotten.
     era: u64,
@@ -63,10 +61,6 @@ impl Checker for Fates {
         self.history.see(event);
         match &event.what {
             Occurrence::Numbered(step) => self.on_step(event, step),
-            Occurrence::Crash | Occurrence::Left => {
-                self.producers.values_mut().for_each(|seen| seen.on_end_of_life(event.process.life()));
-                Ok(())
-            }
             Occurrence::Quiet => self.in_the_end(),
             _ => Ok(()),
         }
@@ -101,7 +95,6 @@ impl Fates {
                 if !flag {
                     seen.sends.insert(send, SendFate::Pending(Some(number)));
                     seen.attempts.insert(send, attempt);
-                    seen.blurred.remove(&send);
                 }
             }
             NumberedStep::Settled => return seen.on_settled(process, number),
@@ -116,10 +109,7 @@ impl Fates {
             return Ok(());
         }
         for (producer, seen) in &self.producers {
-            let is_owed =
-                |send: &u64, fate: &SendFate| matches!(fate, SendFate::Pending(_)) && !seen.blurred.contains(send);
-            let mut pending = seen.sends.iter().filter(|(send, fate)| is_owed(send, fate));
-            if let Some((send, fate)) = pending.next() {
+            if let Some((send, fate)) = seen.sends.iter().find(|(_, fate)| matches!(fate, SendFate::Pending(_))) {
                 return Err(format!("producer {producer} was not told what became of its send {send}, {fate:?}"));
             }
         }
@@ -128,13 +118,6 @@ impl Fates {
 }
 
 impl SeenProducer {
-    fn on_end_of_life(&mut self, life: ProcessIncarnation) {
-        if self.connections.keys().any(|process| process.life() == life) {
-            let pending = self.sends.iter().filter(|(_, fate)| matches!(fate, SendFate::Pending(_)));
-            self.blurred.extend(pending.map(|(send, _)| *send));
-        }
-    }
-
     /// It begins anew; nobody knows of what was under way.
     fn on_forgotten(&mut self, event: &TraceEvent, lost: Option<Instant>) -> Verdict {
         let again = self.era > 0 && self.told == 0;
