@@ -7,6 +7,9 @@ use consort_worlds::{SessionsDrawn, run_sessions};
 /// A daemon crashed amid what a reader was told, who knew all of it, and its trace did not.
 const READERS: [u64; 5] = [694, 1300, 1864, 2534, 3384];
 
+/// One node alone went back to an old disk, and numbered its views anew.
+const CANDIDATES: [u64; 1] = [41];
+
 fn keep_all_promises(seeds: &[u64], sessions: &SessionsDrawn) {
     for seed in seeds {
         let outcome = run_sessions::<Ring>(*seed, &Kinds::all(), (&|_| {}, &|_| {}), sessions, false).unwrap();
@@ -19,4 +22,9 @@ fn keep_all_promises(seeds: &[u64], sessions: &SessionsDrawn) {
 #[test]
 fn readers_go_on_where_they_were_whatever_goes_wrong() {
     keep_all_promises(&READERS, &SessionsDrawn::ByChance);
+}
+
+#[test]
+fn candidates_lead_one_at_a_time_whatever_goes_wrong() {
+    keep_all_promises(&CANDIDATES, &SessionsDrawn::Candidates(None));
 }

@@ -253,7 +253,7 @@ impl Suite {
                 Box::<group_moves::GroupMoves>::default(),
                 Box::<group_state::GroupState>::default(),
                 Box::<position_order::PositionOrder>::default(),
-                Box::<one_leader::OneLeader>::default(),
+                Box::new(one_leader::OneLeader::new(nodes, bounds.disks_last || promised.quorum)),
                 Box::new(reader_resumption::ReaderResumption::new(bounds.retained)),
                 Box::new(fates::Fates::new(nodes)),
                 Box::new(once::Once::new(nodes, promised)),

@@ -1,6 +1,8 @@
 //! OL: never two candidates of a group lead at one time, each by its own lease, whatever their clocks show. A lease ends in
 //! time, counted from when what it rests on was sent, and rests on nothing that was sent before its connection was lost: so
-//! who is cut off stops in time. Each election has a greater fence than all before.
+//! who is cut off stops in time. Each election has a greater fence than all before, unless since then no majority remembered
+//! which views counted, and disks forget.
+use super::history::History;
 use super::{Checker, PromiseRule, Verdict};
 use crate::trace::{LedRecord, LedStep, Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
@@ -17,12 +19,14 @@ struct Candidate {
     hole: Option<Instant>,
 }
 
-/// See the module.
-#[derive(Debug, Default)]
+/// See the module. Whether disks forget is said before the run.
+#[derive(Debug)]
 pub(super) struct OneLeader {
+    disks_last: bool,
+    history: History,
     candidates: BTreeMap<u16, Candidate>,
-    /// The greatest fence.
-    last: u128,
+    /// The greatest fence, and when one was elected under it.
+    last: (u128, Instant),
 }
 
 impl Checker for OneLeader {
@@ -31,6 +35,7 @@ impl Checker for OneLeader {
     }
 
     fn see(&mut self, event: &TraceEvent) -> Verdict {
+        self.history.see(event);
         let Occurrence::Led(step) = &event.what else { return Ok(()) };
         let candidate = self.candidates.entry(step.candidate).or_default();
         match step.step {
@@ -56,6 +61,16 @@ fn acts(candidate: &Candidate, now: Instant) -> Verdict {
 }
 
 impl OneLeader {
+    pub(super) fn new(nodes: u16, disks_last: bool) -> Self {
+        let (candidates, last) = (BTreeMap::new(), (0, Instant::ZERO));
+        Self { disks_last, history: History::new(nodes), candidates, last }
+    }
+
+    /// Whether views may have been numbered anew since then.
+    fn is_forgotten(&self, since: Instant) -> bool {
+        !self.disks_last && self.history.lost().is_some_and(|lost| lost >= since)
+    }
+
     fn on_leads(&mut self, now: Instant, step: &LedRecord) -> Verdict {
         let LedRecord { candidate: me, fence, until, .. } = *step;
         //= L01 test
@@ -65,16 +80,19 @@ impl OneLeader {
         if let Some((at, known, ends)) = self.candidates.iter().find_map(other) {
             return Err(format!("{me} leads under {fence} while {at} leads under {known} until {ends} ms"));
         }
-        let last = self.last;
+        let (last, since) = self.last;
+        let is_forgotten = self.is_forgotten(since);
         let candidate = self.candidates.entry(me).or_default();
         let renews = candidate.lease.is_some_and(|(known, until)| known == fence && now <= until);
         //= L09 test
-        if !renews && fence <= last {
+        if !renews && fence <= last && !is_forgotten {
             return Err(format!("{me} is elected under {fence}, and {last} was before"));
         }
         rests_on(candidate, step)?;
         candidate.lease = Some((fence, until));
-        self.last = last.max(fence);
+        if !renews {
+            self.last = (fence, now);
+        }
         Ok(())
     }
 }

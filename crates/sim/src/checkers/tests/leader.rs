@@ -1,9 +1,11 @@
 //! Candidates of an election.
 use crate::checkers::{Bounds, judge};
 use crate::message::Process;
-use crate::trace::{LedRecord, LedStep, Occurrence, Trace, TraceEvent};
+use crate::trace::{
+    InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep, Occurrence, Trace, TraceEvent,
+};
 use LedStep::{Acts, Hole, Leads, Sent, Stops};
-use consort_types::{Instant, NodeId};
+use consort_types::{Instant, MemberId, NodeId, ViewId};
 
 /// What the checkers say of steps: when each is, of which candidate, by which message, under which fence and until when.
 fn broken(steps: &[(u64, LedStep, u16, u64, u128, u64)]) -> Vec<&'static str> {
@@ -49,4 +51,36 @@ fn fences_rise() {
     assert_eq!(broken(&[elected(10, 1, 5), elected(200, 2, 5)].concat()), ["OL"]);
     assert_eq!(broken(&[elected(10, 1, 5), elected(60, 1, 5)].concat()), [""; 0], "it renews its lease");
     assert_eq!(broken(&[elected(10, 1, 5), elected(200, 1, 5)].concat()), ["OL"], "it had to claim again");
+}
+
+#[test]
+fn fences_fall_only_where_no_majority_remembers_and_disks_forget() {
+    let falls = |ends: usize, disks_last| {
+        let lives: Vec<_> = (0..3).map(|node| Process::new(NodeId(node), 0)).collect();
+        let members = lives.iter().map(|process| process.life()).collect::<Vec<_>>();
+        let mut events = Vec::new();
+        let mut push = |at, process, what| events.push(TraceEvent { at: Instant(at), process, what });
+        let id = ViewId { number: 7, representative: MemberId::new(0, 1) };
+        let view = InstallRecord { id, members, ..InstallRecord::default() };
+        let table = NumberedRecord { view: 7, number: 7, flag: true, ..NumberedRecord::of(NumberedStep::Table) };
+        for process in &lives {
+            push(1, *process, Occurrence::Start { late: false });
+            push(2, *process, Occurrence::Network(Box::new(view.clone())));
+            push(3, *process, Occurrence::Numbered(table));
+        }
+        let led = |step, serial, fence, until| {
+            Occurrence::Led(Box::new(LedRecord { step, candidate: 1, serial, fence, until: Instant(until), lease: 100 }))
+        };
+        push(10, lives[0], led(Sent, 1, 0, 0));
+        push(11, lives[0], led(Leads, 1, 5, 100));
+        (0..ends).for_each(|at| push(150, lives[at], Occurrence::Crash));
+        push(200, lives[2], led(Sent, 2, 0, 0));
+        push(201, lives[2], led(Leads, 2, 4, 290));
+        let mut bounds = Bounds { disks_last, ..Bounds::default() };
+        bounds.views.nodes = 3;
+        judge(&Trace { events }, bounds).iter().any(|broken| broken.rule.id == "OL")
+    };
+    assert!(!falls(2, false), "one of three remembers, and its disk may be an old one");
+    assert!(falls(1, false), "two of three remember");
+    assert!(falls(2, true), "disks remember");
 }
