@@ -308,7 +308,11 @@ mod tests {
         let united = |faults: &[Activation]| united_by(LifeSigns::Token, faults);
         assert!(!united(&[wrong(0, 100, cut(Lanes::Token))]), "each of the two may draw others to its side");
         let mumbles = [wrong(0, 100, Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Token })];
-        assert!(united(&mumbles), "no ring holds one that passes no token on");
+        assert!(united(&mumbles), "copies of its tokens come to all, so that a ring of all holds it");
+        let apart = wrong(0, 100, Fault::Apart { a: node(0), b: node(3) });
+        assert!(!united(&[mumbles[0], apart]), "a ring holds it, or the one that does not hear it");
+        let dumb = wrong(0, 100, Fault::Cut { scope: FaultScope::From(node(0)), lanes: Lanes::Data });
+        assert!(united(&[dumb, apart]), "no ring holds one whose data and copies do not come");
         assert!(!united_by(LifeSigns::Heartbeats, &mumbles), "a view may still hold one whose data come");
         let deaf = Fault::Cut { scope: FaultScope::To(node(0)), lanes: Lanes::Both };
         assert!(united(&[wrong(0, 100, deaf)]));

@@ -21,8 +21,19 @@ enum Loss {
 /// Links that carry nothing, or not all.
 struct Links {
     dead: fn(Fault, NodeId, NodeId) -> bool,
-    /// Whether they still carry something.
-    partly: bool,
+    /// What they still carry.
+    left: Carried,
+}
+
+/// What one node hears of another: each more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Carried {
+    Nothing,
+    /// On one lane.
+    Something,
+    /// What goes to all, copies of tokens among it.
+    Copies,
+    All,
 }
 
 impl RunPlan {
@@ -64,8 +75,8 @@ impl RunPlan {
             _ => None,
         });
         let faulty: Vec<_> = faulty.collect();
-        let carries = |whole: bool, a: NodeId, b: NodeId| {
-            faulty.iter().all(|(fault, links)| !(links.dead)(*fault, a, b) || !whole && links.partly)
+        let carries = |what: Carried, a: NodeId, b: NodeId| {
+            faulty.iter().all(|(fault, links)| !(links.dead)(*fault, a, b) || what <= links.left)
         };
         Some(ConstantSpan { from, until, faults: parting, cores: cores(self.nodes, down, signs, &carries) })
     }
@@ -94,7 +105,7 @@ fn lasts(activation: &Activation, at: Instant) -> bool {
 /// None: what it does cannot be told beforehand.
 fn loss(fault: &Fault) -> Option<Loss> {
     let one = |node: NodeId| Loss::Hosts(NodeSet(1 << node.0.min(63)));
-    let links = |dead, partly| Loss::Links(Links { dead, partly });
+    let links = |dead, left| Loss::Links(Links { dead, left });
     Some(match fault {
         Fault::TokenLoss { p, .. } | Fault::Corrupt { p, .. } => Loss::Gentle { token: *p, any: *p },
         Fault::DataLoss { p, .. } => Loss::Gentle { token: 0.0, any: *p },
@@ -102,10 +113,18 @@ fn loss(fault: &Fault) -> Option<Loss> {
         Fault::Late { node } | Fault::Pause { node } => one(*node),
         Fault::Crash { node, .. } | Fault::Leave { node, .. } => one(*node),
         Fault::Stall { part } => Loss::Hosts(*part),
-        Fault::Partition { .. } | Fault::Apart { .. } => links(is_dead, false),
-        Fault::Cut { lanes, .. } => links(is_dead, *lanes != Lanes::Both),
+        Fault::Partition { .. } | Fault::Apart { .. } => links(is_dead, Carried::Nothing),
+        Fault::Cut { lanes, .. } => links(is_dead, left_by_cut(*lanes)),
         _ => return None,
     })
+}
+
+const fn left_by_cut(lanes: Lanes) -> Carried {
+    match lanes {
+        Lanes::Both => Carried::Nothing,
+        Lanes::Data => Carried::Something,
+        Lanes::Token | Lanes::Unicast => Carried::Copies,
+    }
 }
 
 fn is_dead(fault: Fault, from: NodeId, to: NodeId) -> bool {
@@ -132,28 +151,49 @@ fn core_of(mut part: Vec<NodeId>, is_whole: &dyn Fn(NodeId, NodeId) -> bool) -> 
 }
 
 /// Of each part of the network its core; a part is all that hears of each other in any way.
-fn cores(nodes: u16, down: NodeSet, signs: LifeSigns, carries: &dyn Fn(bool, NodeId, NodeId) -> bool) -> Vec<Core> {
+fn cores(nodes: u16, down: NodeSet, signs: LifeSigns, carries: &dyn Fn(Carried, NodeId, NodeId) -> bool) -> Vec<Core> {
     let mut left: Vec<_> = (0..nodes).map(NodeId).filter(|node| !down.contains(*node)).collect();
-    let is_whole = |a: NodeId, b: NodeId| carries(true, a, b) && carries(true, b, a);
-    // A view that was formed before goes on by signs of life on any lane.
-    let all = signs == LifeSigns::Token;
-    let may_stay = |a: NodeId, b: NodeId| carries(all, a, b) && carries(all, b, a);
+    let is_whole = |a: NodeId, b: NodeId| carries(Carried::All, a, b) && carries(Carried::All, b, a);
     let mut cores = Vec::new();
     while let Some(first) = left.first().copied() {
         let mut part = vec![first];
         let mut at = 0;
         while let Some(node) = part.get(at).copied() {
             at += 1;
-            let near = |other: &&NodeId| carries(false, node, **other) || carries(false, **other, node);
+            let near = |other: &&NodeId| {
+                carries(Carried::Something, node, **other) || carries(Carried::Something, **other, node)
+            };
             let more: Vec<_> = left.iter().filter(near).filter(|other| !part.contains(other)).copied().collect();
             part.extend(more);
         }
         left.retain(|node| !part.contains(node));
         let core = core_of(part.clone(), &is_whole);
-        let outside = part.iter().filter(|node| !core.contains(node));
-        let united = outside.into_iter().all(|node| core.iter().all(|member| !may_stay(*node, *member)));
+        let outside: Vec<_> = part.into_iter().filter(|node| !core.contains(node)).collect();
+        let united = is_united(&core, &outside, signs, carries);
         let nodes = NodeSet(core.iter().fold(0, |set, node| set | 1 << node.0.min(63)));
         cores.extend((!core.is_empty()).then_some(Core { nodes, united }));
     }
     cores
+}
+
+/// Whether nobody outside a core can draw some of it to its side, and others not.
+fn is_united(
+    core: &[NodeId],
+    outside: &[NodeId],
+    signs: LifeSigns,
+    carries: &dyn Fn(Carried, NodeId, NodeId) -> bool,
+) -> bool {
+    let both = |what: Carried, a: NodeId, b: NodeId| carries(what, a, b) && carries(what, b, a);
+    let apart = |what: Carried| outside.iter().all(|node| core.iter().all(|member| !both(what, *node, *member)));
+    if signs == LifeSigns::Heartbeats {
+        // A view that was formed before goes on by signs of life on any lane.
+        return apart(Carried::Something);
+    }
+    // A ring holds one whose tokens come only as copies (R25): with none of the core, or with all and others like it.
+    let draws = |node: &&NodeId| core.iter().any(|member| both(Carried::Copies, **node, *member));
+    let drawn: Vec<_> = outside.iter().filter(draws).copied().collect();
+    let all = |node: &NodeId| {
+        core.iter().chain(&drawn).all(|other| other == node || both(Carried::Copies, *node, *other))
+    };
+    apart(Carried::All) && drawn.iter().all(all)
 }
