@@ -131,7 +131,8 @@ pub enum BindError {
     },
     /// The engine's records cannot be right.
     #[error(
-        "the records in {} cannot be right: {what}; move them away and start again: what they hold this node learns from the others",
+        "the records in {} cannot be right: {what}; move them away, all files of the directory together, and start again: \
+         what they hold this node learns from the others",
         path.display()
     )]
     Damaged {
@@ -230,7 +231,10 @@ fn disk_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull => "; free some space and start again",
         io::ErrorKind::QuotaExceeded => "; raise the quota and start again",
-        _ => "",
+        _ => {
+            "; the kernel's log says more of the disk: once it takes writes start again, and where it lost what it held \
+             move the directory away first"
+        }
     }
 }
 

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `frame` | one record in a file: length, checksum, bytes |
 //! | `segment` | one file: appended to, read back, checked |
+//! | `mark` | up to which record all are synced |
 //! | `owner` | how the directory is kept, and whether the machine has stopped since |
 //! | `writer` | the helper thread: many records a sync |
 //!
 //! Records are numbered through all incarnations; a segment is named after its first. Whole segments go when all their
 //! records are trimmed, so that an engine may see some trimmed records again after a restart.
 mod frame;
+mod mark;
 mod owner;
 mod segment;
 #[cfg(test)]
@@ -19,14 +21,15 @@ mod writer;
 pub use owner::{Keep, Records};
 pub(crate) use writer::JournalWriter;
 
+use self::mark::Mark;
 use self::owner::Owner;
-use self::segment::Segment;
+use self::segment::{End, Segment};
 use crate::error::BindError;
 use bytes::Bytes;
 use consort_types::Ticket;
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// The records of earlier incarnations, and the segments that take those of this one.
@@ -42,6 +45,7 @@ pub(crate) struct Journal {
     records: Vec<Bytes>,
     /// Something is written and not synced.
     dirty: bool,
+    mark: Mark,
 }
 
 /// Why a directory cannot be used.
@@ -75,32 +79,34 @@ impl Journal {
             return Err(Unusable::Damaged(directory.clone(), "it is a file, as earlier versions wrote it".into()));
         }
         fs::create_dir_all(directory)?;
-        match Owner::last(options)? {
-            Owner::Counts => {}
-            Owner::Forgotten => forget(directory)?,
+        let crashed = match Owner::last(options)? {
+            Owner::Counts => false,
+            Owner::Crashed => true,
+            Owner::Forgotten => {
+                forget(directory)?;
+                false
+            }
             Owner::Other(was) => return Err(Unusable::Kept(was)),
-        }
-        Owner::claim(options)?;
+        };
         let paths = segment::list(directory)?;
         check_size(directory, &paths, options.most)?;
-        let (mut full, mut records) = (VecDeque::new(), Vec::new());
-        let count = paths.len();
-        for (at, (first, path)) in paths.into_iter().enumerate() {
-            let is_last = at + 1 == count;
-            let expected = full.back().map_or(first, Segment::end);
-            if first != expected {
-                let what = format!("it begins with record {first}, but record {expected} is missing before it");
-                return Err(Unusable::Damaged(path, what));
-            }
-            full.extend(Segment::read(path, first, is_last, &mut records)?);
-        }
-        let base = full.front().map_or(1, |segment| segment.first) - 1;
+        let rewrite = options.keep == Keep::Synced;
+        let synced = Mark::last(directory)?.unwrap_or(0);
+        let end = End { is_last: false, synced, crashed, rewrite };
+        let (mut full, records) = read_segments(paths, end)?;
+        let base = full.front().map_or(synced + 1, |segment| segment.first) - 1;
         let next = full.back().map_or(base + 1, Segment::end);
+        if next <= synced || full.is_empty() && synced > 0 {
+            let what = format!("its records end before {next}, but those up to {synced} were synced: some are missing");
+            return Err(Unusable::Damaged(directory.to_owned(), what));
+        }
         let last = match full.pop_back() {
             Some(last) => last,
             None => Segment::create(directory, next)?,
         };
-        Ok(Self { options: options.clone(), full, last, base, records, dirty: false })
+        let mark = Mark::begin(directory, if rewrite { next - 1 } else { synced })?;
+        Owner::claim(options)?;
+        Ok(Self { options: options.clone(), full, last, base, records, dirty: !rewrite, mark })
     }
 
     /// The records that were found, oldest first: they have the tickets from 1 on.
@@ -122,14 +128,20 @@ impl Journal {
 
     /// Goes on in a new segment. The old one is synced first: a crash must not lose its end and keep what follows.
     fn roll(&mut self) -> io::Result<()> {
-        self.last.sync()?;
+        self.sync()?;
         let next = Segment::create(&self.options.directory, self.last.end())?;
         self.full.push_back(std::mem::replace(&mut self.last, next));
         Ok(())
     }
 
+    /// Syncs what is written, and then says so.
     fn sync(&mut self) -> io::Result<()> {
-        if std::mem::take(&mut self.dirty) { self.last.sync() } else { Ok(()) }
+        if !std::mem::take(&mut self.dirty) {
+            return Ok(());
+        }
+        self.last.sync()?;
+        //= X06
+        self.mark.note(self.last.end() - 1)
     }
 
     /// Removes the segments whose records are all trimmed, the oldest first. What was written since is synced before: it may
@@ -154,8 +166,27 @@ impl Journal {
     }
 }
 
+/// The segments, each with its place in the order, and all their records.
+fn read_segments(paths: Vec<(u64, PathBuf)>, end: End) -> Result<(VecDeque<Segment>, Vec<Bytes>), Unusable> {
+    let (mut full, mut records, count) = (VecDeque::new(), Vec::new(), paths.len());
+    for (at, (first, path)) in paths.into_iter().enumerate() {
+        let expected = full.back().map_or(first, Segment::end);
+        if first != expected {
+            let what = format!("it begins with record {first}, but record {expected} is missing before it");
+            return Err(Unusable::Damaged(path, what));
+        }
+        let end = End { is_last: at + 1 == count, ..end };
+        full.extend(Segment::read(path, first, &end, &mut records)?);
+    }
+    Ok((full, records))
+}
+
 /// The machine has stopped with writes that were not synced: nothing that is left counts.
 fn forget(directory: &Path) -> io::Result<()> {
+    match fs::remove_file(directory.join(mark::NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => sync_directory(directory)?,
+    }
     for (_, path) in segment::list(directory)? {
         tracing::warn!(path = %path.display(), "the machine has stopped since this was written: it counts as lost");
         fs::remove_file(path)?;
@@ -172,6 +203,16 @@ fn check_size(directory: &Path, paths: &[(u64, PathBuf)], most: u64) -> Result<(
     }
     let what = format!("its segments have {bytes} bytes, where at most {most} can be right");
     Err(Unusable::Damaged(directory.to_owned(), what))
+}
+
+/// Replaces a file as a whole: after a crash it holds the old text or the new one.
+fn replace(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+    let fresh = directory.join(format!("{name}.new"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&fresh, directory.join(name))?;
+    sync_directory(directory)
 }
 
 fn sync_directory(directory: &Path) -> io::Result<()> {

@@ -5,6 +5,26 @@ use bytes::Bytes;
 pub(super) const HEAD: usize = 8;
 /// No record is longer, in bytes.
 pub(super) const RECORD_MAX: usize = 64 << 20;
+/// A disk writes so many bytes whole or not at all.
+pub(super) const SECTOR: usize = 512;
+
+/// What stands somewhere in a file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Frame {
+    /// A record as it was written.
+    Record(Bytes),
+    /// The file ends here.
+    End,
+    /// The file ends within a record.
+    CutOff,
+    /// A record is not what was written.
+    Damaged {
+        /// What of it.
+        what: &'static str,
+        /// A write that a stop of the machine has cut off may have left it so.
+        torn: bool,
+    },
+}
 
 /// What stands before a record.
 pub(super) fn head(number: u64, record: &[u8]) -> Option<[u8; HEAD]> {
@@ -22,28 +42,39 @@ fn sum(number: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// The record that begins at `at`; none where the file ends, be it in the middle of one.
-///
-/// # Errors
-/// What cannot have been left by a write that was cut off.
-pub(super) fn read(all: &Bytes, at: usize, number: u64) -> Result<Option<Bytes>, String> {
-    let damaged = |what| Err(format!("{what} of the record at byte {at} is damaged"));
+/// What stands at `at`, where the record with this number is to be.
+pub(super) fn read(all: &Bytes, at: usize, number: u64) -> Frame {
+    if at >= all.len() {
+        return Frame::End;
+    }
     let word = |from: usize| all.get(from..from + 4).and_then(|b| b.try_into().ok()).map(u32::from_be_bytes);
-    let (Some(len), Some(expected)) = (word(at), word(at + 4)) else { return Ok(None) };
+    let (Some(len), Some(expected)) = (word(at), word(at + 4)) else { return Frame::CutOff };
     let (start, end) = (at + HEAD, at + HEAD + len as usize);
     if len as usize > RECORD_MAX {
-        return damaged("the length");
+        return Frame::Damaged { what: "the length", torn: false };
     }
     let Some(record) = all.get(start..end) else {
         // Half written, unless some other length makes the sum right.
-        return if is_sum_of_a_part(&all[start..], number, expected) { damaged("the length") } else { Ok(None) };
+        let is_whole = is_sum_of_a_part(&all[start..], number, expected);
+        return if is_whole { Frame::Damaged { what: "the length", torn: false } } else { Frame::CutOff };
     };
     if sum(number, record) != expected {
-        // A crash of the machine may leave a file that has grown, but not what was to stand there: zeroes.
-        let is_last = all[end..].iter().all(|byte| *byte == 0);
-        return if is_last { Ok(None) } else { damaged("the content") };
+        return Frame::Damaged { what: "the content", torn: lacks_a_sector(all, at, end) };
     }
-    Ok(Some(all.slice(start..end)))
+    Frame::Record(all.slice(start..end))
+}
+
+/// Whether all of these bytes that stand in some sector are zeroes, as they are where it was never written.
+fn lacks_a_sector(all: &[u8], at: usize, end: usize) -> bool {
+    let mut from = at;
+    while from < end {
+        let to = end.min((from / SECTOR + 1) * SECTOR);
+        if all[from..to].iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        from = to;
+    }
+    false
 }
 
 /// Whether a sum is that of any number of these bytes.

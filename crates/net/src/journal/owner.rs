@@ -1,8 +1,8 @@
 //! How a directory of records is kept: a small file beside the segments says it.
-use super::{Unusable, sync_directory};
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use super::{Unusable, replace};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 
 const NAME: &str = "kept";
 const BOOT: &str = "/proc/sys/kernel/random/boot_id";
@@ -42,6 +42,8 @@ impl Keep {
 pub(super) enum Owner {
     /// Nothing stands here yet, or all that does counts.
     Counts,
+    /// What was synced counts: the machine stopped before the daemon did.
+    Crashed,
     /// The machine stopped before the daemon did.
     Forgotten,
     /// It was kept otherwise.
@@ -62,12 +64,12 @@ impl Owner {
 
     /// From here on the records are this incarnation's.
     pub fn claim(options: &Records) -> io::Result<()> {
-        store(&options.directory, &format!("{} {}\n", options.keep.name(), boot()))
+        replace(&options.directory, NAME, &format!("{} {}\n", options.keep.name(), boot()))
     }
 
     /// The daemon stops, and everything is synced.
     pub fn leave(options: &Records) -> io::Result<()> {
-        store(&options.directory, &format!("{} clean\n", options.keep.name()))
+        replace(&options.directory, NAME, &format!("{} clean\n", options.keep.name()))
     }
 }
 
@@ -83,19 +85,10 @@ fn read(text: &str, keep: Keep, boot: &str) -> Option<Owner> {
     let was = [Keep::UntilReboot, Keep::Synced].into_iter().find(|keep| keep.name() == was)?;
     Some(match was {
         _ if was != keep => Owner::Other(was.name()),
-        Keep::UntilReboot if then != "clean" && then != boot => Owner::Forgotten,
-        Keep::UntilReboot | Keep::Synced => Owner::Counts,
+        _ if then == "clean" || then == boot => Owner::Counts,
+        Keep::UntilReboot => Owner::Forgotten,
+        Keep::Synced => Owner::Crashed,
     })
-}
-
-/// Replaces the file as a whole: after a crash it holds the old text or the new one.
-fn store(directory: &Path, text: &str) -> io::Result<()> {
-    let fresh = directory.join(format!("{NAME}.new"));
-    let mut file = File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&fresh, directory.join(NAME))?;
-    sync_directory(directory)
 }
 
 #[cfg(test)]
@@ -108,7 +101,8 @@ mod tests {
         assert_eq!(read("async b1\n", Keep::UntilReboot), Some(Owner::Counts), "the process was killed");
         assert_eq!(read("async b0\n", Keep::UntilReboot), Some(Owner::Forgotten), "the machine stopped");
         assert_eq!(read("async clean\n", Keep::UntilReboot), Some(Owner::Counts), "the daemon stopped before");
-        assert_eq!(read("sync b0\n", Keep::Synced), Some(Owner::Counts));
+        assert_eq!(read("sync b0\n", Keep::Synced), Some(Owner::Crashed));
+        assert_eq!(read("sync b1\n", Keep::Synced), Some(Owner::Counts));
         assert_eq!(read("sync b1\n", Keep::UntilReboot), Some(Owner::Other("sync")));
         assert_eq!(read("async clean\n", Keep::Synced), Some(Owner::Other("async")));
         for wrong in ["", "async", "sync a b", "soup b1"] {

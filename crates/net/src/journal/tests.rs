@@ -1,4 +1,4 @@
-use super::frame::{HEAD, RECORD_MAX};
+use super::frame::{HEAD, RECORD_MAX, SECTOR};
 use super::*;
 use mio::{Poll, Token, Waker};
 use std::fs::OpenOptions;
@@ -29,6 +29,22 @@ fn write(path: &Path, n: u64, len: usize, trimmed: u64) {
 
 fn found(path: &Path) -> Vec<Vec<u8>> {
     Journal::open(&options(path)).unwrap().take_records().iter().map(|record| record.to_vec()).collect()
+}
+
+/// As if the machine had stopped when the last mark on its disk told of so many records.
+fn crash(path: &Path, synced: u64) {
+    kill(path, synced);
+    fs::write(path.join("kept"), "sync another-boot\n").unwrap();
+}
+
+/// As if the process had been killed when so many records were synced.
+fn kill(path: &Path, synced: u64) {
+    Mark::begin(path, synced).unwrap();
+    Owner::claim(&options(path)).unwrap();
+}
+
+fn refusal(path: &Path) -> String {
+    Journal::open(&options(path)).unwrap_err().to_string()
 }
 
 /// The only segment.
@@ -71,29 +87,116 @@ fn a_half_written_end_is_taken_off_wherever_it_was_cut() {
     let path = only(folder.path());
     let whole = fs::read(&path).unwrap();
     let first = SEGMENT_HEAD + HEAD + 40;
-    for len in first..whole.len() {
+    for (len, stop) in (first..whole.len()).flat_map(|len| [(len, kill as fn(&Path, u64)), (len, crash)]) {
         fs::write(&path, &whole[..len]).unwrap();
+        stop(folder.path(), 1);
         assert_eq!(found(folder.path()), [[1; 40]], "cut at {len}");
         assert_eq!(fs::metadata(&path).unwrap().len() as usize, first);
     }
     for len in 0..SEGMENT_HEAD {
         fs::write(&path, &whole[..len]).unwrap();
+        kill(folder.path(), 0);
         assert!(found(folder.path()).is_empty(), "cut at {len}");
         fs::remove_file(&path).unwrap();
     }
 }
 
+//= X07 test
 #[test]
-fn an_end_that_a_crash_of_the_machine_left_as_zeroes_is_taken_off() {
+fn an_end_that_lacks_sectors_is_taken_off_after_a_stop_of_the_machine() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), 2, 16, 0);
+    write(folder.path(), 3, 1_500, 0);
     let path = only(folder.path());
     let whole = fs::read(&path).unwrap();
-    for (kept, zeroes) in [(48, 24), (48, 4_000), (48, 7), (30, 18), (30, 200), (47, 25), (24, 24), (0, 72)] {
-        fs::write(&path, [&whole[..SEGMENT_HEAD + kept], &vec![0; zeroes]].concat()).unwrap();
-        assert_eq!(found(folder.path()).len(), kept / 24, "{kept} bytes, {zeroes} zeroes");
-        assert_eq!(fs::metadata(&path).unwrap().len() as usize, SEGMENT_HEAD + kept / 24 * 24);
+    let second = SEGMENT_HEAD + HEAD + 1_500;
+    // Each sector behind the first record by itself, and all from each on.
+    let sectors = (second / SECTOR + 1)..whole.len().div_ceil(SECTOR);
+    for (lost, alone) in sectors.flat_map(|lost| [(lost, true), (lost, false)]) {
+        let to = if alone { whole.len().min((lost + 1) * SECTOR) } else { whole.len() };
+        let mut bytes = whole.clone();
+        bytes[lost * SECTOR..to].fill(0);
+        fs::write(&path, &bytes).unwrap();
+        let left = if lost * SECTOR < second + HEAD + 1_500 { 1 } else { 2 };
+        kill(folder.path(), 1);
+        assert!(refusal(folder.path()).contains("is damaged"), "no write of a killed process leaves that");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
+        crash(folder.path(), left + 1);
+        assert!(refusal(folder.path()).contains("is damaged"), "sector {lost}: it was synced");
+        crash(folder.path(), 1);
+        assert_eq!(found(folder.path()).len() as u64, left, "sector {lost}, alone: {alone}");
+        assert_eq!(fs::metadata(&path).unwrap().len() as usize, SEGMENT_HEAD + left as usize * 1_508);
     }
+}
+
+//= X06 test
+#[test]
+fn the_last_record_is_not_taken_off_when_it_rots() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 3, 40, 0);
+    let path = only(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let last = SEGMENT_HEAD + 2 * (HEAD + 40);
+    for bit in 0..8 * (HEAD + 40) {
+        let mut bytes = whole.clone();
+        bytes[last + bit / 8] ^= 1 << (bit % 8);
+        fs::write(&path, &bytes).unwrap();
+        // Whether or not it is known to be synced: no write that was cut off leaves that.
+        for (stop, synced) in [(kill as fn(&Path, u64), 3), (crash, 3), (crash, 0)] {
+            stop(folder.path(), synced);
+            let error = refusal(folder.path());
+            assert!(error.contains(&format!("of the record at byte {last} is damaged")), "bit {bit}: {error}");
+            assert_eq!(fs::read(&path).unwrap(), bytes, "it is left as it is");
+        }
+    }
+}
+
+//= X06 test
+#[test]
+fn what_was_synced_and_is_gone_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 3, 40, 0);
+    let path = only(folder.path());
+    let whole = fs::read(&path).unwrap();
+    // Between two records nothing else tells that one is missing.
+    fs::write(&path, &whole[..whole.len() - HEAD - 40]).unwrap();
+    let error = refusal(folder.path());
+    assert!(error.contains("end before 3, but those up to 3 were synced"), "{error}");
+    fs::write(&path, &whole[..whole.len() - 7]).unwrap();
+    let error = refusal(folder.path());
+    assert!(error.contains("is cut off, and was synced") && error.contains("all files of the directory"), "{error}");
+    fs::remove_file(&path).unwrap();
+    let error = refusal(folder.path());
+    assert!(error.contains("those up to 3 were synced"), "a segment that was moved away alone: {error}");
+    fs::write(folder.path().join("synced"), "soup").unwrap();
+    let error = refusal(folder.path());
+    assert!(error.contains("\"soup\", which no daemon writes") && error.contains("synced"), "{error}");
+}
+
+//= X07 test
+#[test]
+fn what_is_not_known_to_be_synced_is_written_anew() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 3, 40, 0);
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&fs::metadata(only(path)).unwrap());
+    let before = inode(folder.path());
+    assert_eq!((found(folder.path()).len(), inode(folder.path())), (3, before), "all is known to be synced");
+    kill(folder.path(), 2);
+    let kept = File::open(only(folder.path())).unwrap();
+    assert_eq!(found(folder.path()).len(), 3);
+    assert_ne!(inode(folder.path()), before, "another file has taken its place");
+    drop(kept);
+    assert!(matches!(Mark::last(folder.path()), Ok(Some(3))), "and is synced");
+    write(folder.path(), 2, 40, 0);
+    assert_eq!(found(folder.path()).len(), 5, "writing goes on in it");
+}
+
+#[test]
+fn records_of_versions_without_a_mark_are_taken_up() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 3, 40, 0);
+    fs::remove_file(folder.path().join("synced")).unwrap();
+    assert_eq!(found(folder.path()).len(), 3);
+    assert!(matches!(Mark::last(folder.path()), Ok(Some(3))));
 }
 
 #[test]
@@ -172,7 +275,7 @@ fn segments_that_are_missing_cut_off_or_in_each_others_place_are_errors() {
     let (path, whole) = (&segments[1].1, fs::read(&segments[1].1).unwrap());
     let error = || Journal::open(&options(folder.path())).unwrap_err().to_string();
     fs::remove_file(path).unwrap();
-    assert!(error().contains(&format!("record {:x} is missing", segments[1].0)) || error().contains("is missing"));
+    assert!(error().contains(&format!("record {} is missing", segments[1].0)), "{}", error());
     fs::write(path, &whole[..whole.len() - 1]).unwrap();
     assert!(error().contains("others follow in later files"), "{}", error());
     fs::copy(&segments[0].1, path).unwrap();
@@ -201,6 +304,38 @@ fn what_was_kept_otherwise_is_refused_and_what_a_reboot_may_have_cost_counts_as_
 fn what_is_no_directory_is_refused() {
     let error = Journal::open(&options(Path::new("/dev/full"))).unwrap_err();
     assert!(error.to_string().starts_with("cannot use the records in /dev/full: "), "{error}");
+}
+
+/// Takes one record, with another file in the place of the segment; returns how that failed.
+fn fail_by(file: &str) -> io::Error {
+    let (mut poll, waker) = waker();
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(&options(folder.path())).unwrap();
+    journal.last.file = OpenOptions::new().write(true).open(file).unwrap();
+    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    writer.write(Ticket(1), Bytes::from_static(b"record"), true);
+    poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+    let error = writer.next_done().unwrap_err();
+    writer.write(Ticket(2), Bytes::from_static(b"record"), true);
+    assert_eq!(writer.next_done().unwrap(), None, "nothing is written after it");
+    drop(writer);
+    assert!(matches!(Mark::last(folder.path()), Ok(Some(0))), "nothing is said to be synced");
+    assert_ne!(Owner::last(&options(folder.path())).unwrap(), Owner::Crashed);
+    assert!(!fs::read_to_string(folder.path().join("kept")).unwrap().contains("clean"));
+    error
+}
+
+#[test]
+fn a_sync_that_fails_is_reported_and_nothing_counts_as_synced() {
+    // What is written there is taken, and cannot be synced.
+    assert_eq!(fail_by("/dev/null").kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn an_error_of_the_device_is_reported() {
+    const EIO: i32 = 5;
+    // Nothing is mapped at the address 0.
+    assert_eq!(fail_by("/proc/self/mem").raw_os_error(), Some(EIO));
 }
 
 #[test]
