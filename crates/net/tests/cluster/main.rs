@@ -13,6 +13,7 @@ use sequencer::Sequencer;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -360,6 +361,57 @@ fn records_are_written_before_what_depends_on_them_and_found_in_the_next_life() 
     };
     single.run(options(), true, again).unwrap();
     drop(single.folder);
+}
+
+/// A disk in memory of one megabyte; `None`, with the reason printed, where this user may not mount one.
+fn mount_small_disk(at: &std::path::Path) -> Option<SmallDisk> {
+    std::fs::create_dir_all(at).unwrap();
+    let ran = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(at).output();
+    match ran {
+        Ok(ran) if ran.status.success() => Some(SmallDisk(at.to_owned())),
+        Ok(ran) => {
+            eprintln!("skipped: cannot mount a small disk: {}", String::from_utf8_lossy(&ran.stderr).trim());
+            None
+        }
+        Err(error) => {
+            eprintln!("skipped: cannot mount a small disk: {error}");
+            None
+        }
+    }
+}
+
+struct SmallDisk(PathBuf);
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn where_a_disk_is_full_the_loop_ends_and_nothing_was_said_that_it_does_not_hold() {
+    let single = Single::new();
+    let Some(disk) = mount_small_disk(&single.records) else { return };
+    let records = Records { directory: single.records.clone(), keep: Keep::Synced, most: 1 << 30 };
+    let options = || Options { records: Some(records.clone()), ..single.options() };
+    let mut said = 0;
+    // A message is told to clients once its record is kept.
+    let ended = single.run(options(), true, |client| {
+        client.join();
+        said = client.exchange_until_it_ends(1);
+    });
+    let Err(error @ RunError::Persist { .. }) = ended else { panic!("{ended:?}") };
+    let text = error.to_string();
+    assert!(text.contains(single.records.to_str().unwrap()) && text.contains("free some space and start"), "{text}");
+    let grown = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&disk.0).status().unwrap();
+    assert!(said > 100 && grown.success());
+    let again = |client: &mut TestClient| {
+        client.join();
+        let found = client.counter("records_found") as usize;
+        assert!(found >= said, "{said} messages were told, and {found} records found");
+        assert_eq!(client.exchange(1, 20, 20).len(), 20);
+    };
+    single.run(options(), true, again).unwrap();
 }
 
 #[test]
