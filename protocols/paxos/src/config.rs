@@ -113,6 +113,12 @@ impl Config {
         if crate::mutated!(self, SmallQuorum) { majority - 1 } else { majority }
     }
 
+    /// With more bytes of records on their way to the disk an acceptor votes for nothing more.
+    pub const fn unwritten(&self) -> usize {
+        // What a window opens must not be held up by what the one before has left.
+        self.window_bytes.saturating_mul(2)
+    }
+
     /// Whether a node votes.
     pub fn is_acceptor(&self, node: NodeId) -> bool {
         self.acceptors.contains(&node)

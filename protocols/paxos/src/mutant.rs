@@ -52,5 +52,6 @@ consort_types::mutants!(
     OneTrimmed "starts anew when one other has trimmed what it misses",
     UnreadIgnored "lets go what a program is about to read",
     DeclaredIgnored "lets go what a program has declared that it lacks",
+    RoomIgnored "votes on while its disk does not keep up",
     PoolKept "keeps payloads of values that can never count",
 );

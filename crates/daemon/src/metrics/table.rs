@@ -220,6 +220,12 @@ pub const METRICS: &[Metric] = &[
     ),
     ("checkpoints_taken", Counter, "Times that this node went on behind what others retain. Normal: 0."),
     ("records_written", Counter, "Records of this node's votes. Normal: grows with what is sent; 0 with `memory`."),
+    (
+        "unwritten_bytes",
+        Gauge,
+        "Records on their way to this node's disk. Normal: below 1 MiB; 32 MiB where the disk does not keep up.",
+    ),
+    ("votes_put_off", Counter, "Requests that found no room for their record. Normal: 0; else the disk stalls."),
     ("ordered_messages", Gauge, "The place of the last message in the order. Normal: about equal at all nodes."),
     ("instances_learnt", Counter, "Items asked of other nodes. Normal: grows when this daemon was away."),
     ("open_instances", Gauge, "Items that wait for votes. Normal: below 256."),

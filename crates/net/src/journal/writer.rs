@@ -14,7 +14,8 @@ enum WriteOrder {
     Trim { up_to: Ticket },
 }
 
-/// The loop's end of the helper thread. What waits in it is bounded by what an engine has under way.
+/// The loop's end of the helper thread. What waits in it is bounded by the engine, which is told
+/// of each record that is kept.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     pub(crate) path: PathBuf,

@@ -1,5 +1,5 @@
 //! This node as an acceptor: promises, votes, and what of them is on the disk.
-use super::{Paxos, Then};
+use super::{Paxos, Then, Writing};
 use crate::acceptor::Answer;
 use crate::ballot::{Ballot, Item, ValueId};
 use crate::config::Storage;
@@ -8,7 +8,17 @@ use crate::record::Record;
 use consort_order::Output;
 use consort_types::{Instant, MemberId, Ticket};
 
+/// What a record takes up beside its bytes until it is on the disk.
+const RECORD: usize = 128;
+
 impl Paxos {
+    /// Whether the disk keeps up, so that more may be written. Whoever needs a record to answer says nothing meanwhile: it is
+    /// asked again.
+    pub(super) fn has_room(&self) -> bool {
+        //= X28
+        self.unwritten <= self.config.unwritten() || crate::mutated!(self.config, RoomIgnored)
+    }
+
     /// Keeps a record, and then does something. In memory it is kept at once.
     pub(super) fn keep(&mut self, now: Instant, record: &Record, then: Then) {
         //= X04
@@ -20,14 +30,18 @@ impl Paxos {
         let (ticket, bytes) = (Ticket(self.ticket), record.encode());
         self.ledger.note(ticket, record.instance(), bytes.len());
         let sync = !matches!(then, Then::Nothing) && self.config.storage == Storage::Sync;
-        self.writing.insert(ticket, then);
+        let size = bytes.len() + RECORD;
+        self.unwritten += size;
+        self.writing.insert(ticket, Writing { then, bytes: size });
         self.output.push_back(Output::Persist { ticket, record: bytes, sync });
     }
 
     /// A record is on the disk.
     pub(super) fn on_persisted(&mut self, now: Instant, ticket: Ticket) {
-        if let Some(then) = self.writing.remove(&ticket) {
+        if let Some(Writing { then, bytes }) = self.writing.remove(&ticket) {
+            self.unwritten -= bytes;
             self.kept(now, then);
+            self.write_on(now);
         }
     }
 
@@ -46,6 +60,10 @@ impl Paxos {
     pub(super) fn on_prepare(&mut self, now: Instant, from: MemberId, ballot: Ballot, first: u64) {
         self.round = self.round.max(ballot.round);
         let blank = crate::mutated!(self.config, BlankVotes);
+        if !self.has_room() {
+            self.counters.put_off += 1;
+            return;
+        }
         let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes() || blank) else { return };
         if crate::mutated!(self.config, PromisesBelow) {
             acceptor.promised = acceptor.promised.min(ballot);
@@ -85,6 +103,11 @@ impl Paxos {
         let blank = crate::mutated!(self.config, BlankVotes);
         let votes = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes() || blank);
         if !votes || at < self.learner.first().at {
+            return;
+        }
+        let known = self.acceptor.as_ref().and_then(|acceptor| acceptor.accepted.get(&at));
+        if !self.has_room() && known.is_none_or(|known| known.ballot != ballot) {
+            self.counters.put_off += 1;
             return;
         }
         let body = match &item {

@@ -120,7 +120,7 @@ impl Paxos {
         if !self.config.is_acceptor(from.node) || self.lives.outdates(from) {
             return;
         }
-        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
+        if self.has_room() && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
             self.lives.note(from);
             if self.noted.iter().any(|life| life == from) {
                 return self.answer(from);
@@ -209,7 +209,7 @@ impl Paxos {
             let Some(Entry { item, body }) = self.learner.entry(at).cloned() else { break };
             records.push(Record::Learnt { at, item, body });
         }
-        self.marked = self.learner.next();
+        (self.marked, self.noted_up_to) = (self.learner.next(), self.learner.next());
         records.push(Record::Decided(self.marked));
         for (at, (ballot, item)) in best {
             let body = if let Item::Value(id) = &item { self.payload(id) } else { None };

@@ -179,6 +179,8 @@ impl Paxos {
         see("values_fetched", c.fetched);
         see("retransmissions_sent", c.retried);
         see("records_written", c.records);
+        see("unwritten_bytes", self.unwritten as u64);
+        see("votes_put_off", c.put_off);
         see("links_lost", c.links_lost);
         see("ordered_messages", self.learner.place());
         see("assertion_failures", c.assertion_failures);

@@ -16,6 +16,9 @@ impl Paxos {
     pub(crate) fn begin_to_stand(&mut self, now: Instant) {
         //= X02
         //= X03
+        if !self.has_room() {
+            return;
+        }
         let Some(acceptor) = &mut self.acceptor else { return };
         let known = self.round.max(acceptor.promised.round);
         let round = if crate::mutated!(self.config, RoundReused) { known.max(1) } else { known + 1 };

@@ -148,9 +148,25 @@ impl Paxos {
         acceptor.waiting.remove(&at);
         let Some(entry) = self.learner.entry(at) else { return };
         let same = acceptor.accepted.remove(&at).is_some_and(|accepted| accepted.item == entry.item);
-        let unwritten = crate::mutated!(self.config, LearntUnwritten);
-        if !same && at >= self.marked && !acceptor.is_blank() && !unwritten {
+        if same && self.noted_up_to == at || crate::mutated!(self.config, LearntUnwritten) {
+            self.noted_up_to = self.noted_up_to.max(at + 1);
+        }
+        self.write_on(now);
+    }
+
+    /// Writes what is decided and not yet on its way to the disk, in its order and as far as there is room.
+    pub(super) fn write_on(&mut self, now: Instant) {
+        //= X29
+        let writes = self.acceptor.as_ref().is_some_and(|acceptor| !acceptor.is_blank());
+        let first = self.learner.first().at;
+        if writes && self.noted_up_to < first && self.has_room() {
+            self.note_start(now, super::Then::Rest);
+        }
+        while writes && (first..self.learner.next()).contains(&self.noted_up_to) && self.has_room() {
+            let at = self.noted_up_to;
+            let Some(entry) = self.learner.entry(at) else { return };
             let record = Record::Learnt { at, item: entry.item.clone(), body: entry.body.clone() };
+            self.noted_up_to += 1;
             self.keep(now, &record, super::Then::Nothing);
         }
     }
@@ -164,8 +180,9 @@ impl Paxos {
 
     /// Tells the disk how far everything is decided.
     pub(super) fn mark(&mut self) {
-        let next = self.learner.next();
-        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) && next > self.marked {
+        let next = self.noted_up_to;
+        let votes = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes());
+        if votes && next > self.marked && self.has_room() {
             self.marked = next;
             self.keep(self.started, &Record::Decided(next), super::Then::Nothing);
         }

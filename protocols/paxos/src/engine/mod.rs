@@ -74,6 +74,8 @@ pub struct Paxos {
     missing: Missing,
     /// How far the disk knows what is decided.
     marked: u64,
+    /// How far what is decided is written, or on its way: less than what is taken where the disk was full of work.
+    noted_up_to: u64,
     ticket: u64,
     ledger: Ledger,
     timeline: Timeline,
@@ -87,7 +89,9 @@ pub struct Paxos {
     reserved: bool,
     /// The last view that was installed where this log is merged with others.
     installed: Option<u64>,
-    writing: BTreeMap<Ticket, Then>,
+    /// What is on its way to the disk.
+    writing: BTreeMap<Ticket, Writing>,
+    unwritten: usize,
     /// What this node says to itself.
     loopback: VecDeque<Content>,
     output: VecDeque<Output<Packet>>,
@@ -120,6 +124,14 @@ struct Missing {
     asked: BTreeSet<NodeId>,
     /// The lowest instance from which on one of them retains the log, where all that answered have trimmed this one.
     retained: Option<u64>,
+}
+
+/// A record on its way to the disk.
+#[derive(Clone, Debug)]
+struct Writing {
+    then: Then,
+    /// What it takes up until it is there.
+    bytes: usize,
 }
 
 /// What is done once a record is kept.
@@ -171,6 +183,7 @@ struct Counters {
     learnt: u64,
     fetched: u64,
     records: u64,
+    put_off: u64,
     jumps: u64,
     links_lost: u64,
     assertion_failures: u64,
@@ -224,6 +237,7 @@ impl Paxos {
             asked: Asked::default(),
             missing: Missing::default(),
             marked: 0,
+            noted_up_to: 0,
             ticket: 0,
             ledger: Ledger::default(),
             timeline: Timeline::default(),
@@ -233,6 +247,7 @@ impl Paxos {
             reserved: false,
             installed: None,
             writing: BTreeMap::new(),
+            unwritten: 0,
             loopback: VecDeque::new(),
             output: VecDeque::new(),
             rng: Rng::new(incarnation.0 ^ u64::from(config.me.0) << 40),

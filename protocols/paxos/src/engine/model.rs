@@ -56,7 +56,7 @@ impl Paxos {
     /// That of `out`.
     pub fn write_state(&self, out: &mut dyn Write) -> fmt::Result {
         let Self { me, log, acceptor, role, lives, noted, round, writing, latest, .. } = self;
-        let writing: Vec<_> = writing.values().collect();
+        let writing: Vec<_> = writing.values().map(|writing| &writing.then).collect();
         write!(out, "{me:?} {log:?} {acceptor:?} {role:?} {lives:?} {noted:?} {round} {writing:?} {latest:?}")?;
         let decided = (0..8).map(|at| self.learner.decided(at));
         let peers = self.peers.values().map(|peer| (peer.member, peer.beat.next));

@@ -86,6 +86,7 @@ impl Paxos {
         self.learner.jump(start.from);
         let decided: Vec<_> = (first..disk.decided).map_while(|at| Some((at, disk.decided(at)?))).collect();
         self.marked = decided.last().map_or(first, |(at, _)| at + 1);
+        self.noted_up_to = self.marked;
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
             acceptor.promised = promised;

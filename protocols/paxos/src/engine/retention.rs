@@ -142,13 +142,19 @@ impl Paxos {
     fn trim_disk(&mut self, now: Instant) {
         //= X83
         let votes = self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes());
-        if !votes || self.config.storage == Storage::Memory {
+        if !votes || self.config.storage == Storage::Memory || !self.has_room() {
             return;
         }
         if let Some(up_to) = self.ledger.below(self.learner.first().at) {
-            let start = self.log_start();
-            self.keep(now, &start, Then::Trim(up_to));
+            self.note_start(now, Then::Trim(up_to));
         }
+    }
+
+    /// From here on the disk tells of the log.
+    pub(super) fn note_start(&mut self, now: Instant, then: Then) {
+        let (first, start) = (self.learner.first().at, self.log_start());
+        (self.noted_up_to, self.marked) = (self.noted_up_to.max(first), self.marked.max(first));
+        self.keep(now, &start, then);
     }
 
     /// The record without which the disk counts as empty.
@@ -210,7 +216,6 @@ impl Paxos {
             self.rest(now);
         }
         self.counters.jumps += 1;
-        self.marked = self.marked.max(from.at);
         let (number, ahead) = (from.present.number, self.learner.ahead());
         self.pool.retain(|id, _| id.view >= number || ahead.contains(id));
         if let Some(acceptor) = &mut self.acceptor {
@@ -218,10 +223,7 @@ impl Paxos {
             acceptor.waiting = acceptor.waiting.split_off(&from.at);
         }
         self.learner.jump(from);
-        if self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
-            let start = self.log_start();
-            self.keep(now, &start, Then::Rest);
-        }
+        self.write_on(now);
         self.take_decided(now);
         (self.asked.until, self.asked.wait) = (now, Default::default());
         self.learn(now);

@@ -12,6 +12,7 @@ mod retention;
 mod scenes;
 mod seeds;
 mod solo;
+mod stalls;
 mod violations;
 mod world;
 

@@ -1,6 +1,6 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{retention as r, scenes as s, violations as v};
+use super::{retention as r, scenes as s, stalls, violations as v};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -102,6 +102,7 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
         "history",
         Scene(r::what_a_majority_of_the_copies_of_a_program_lacks_is_held_for_them_at_every_node),
     ),
+    (Mutant::RoomIgnored, "room", Scene(stalls::little_waits_for_a_disk_that_stalls)),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
 ];
 

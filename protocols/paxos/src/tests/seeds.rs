@@ -59,7 +59,7 @@ fn trouble(world: &mut World) {
         0 | 1 => {
             let loses = world.rng.chance(0.5);
             let disk = if loses { Disk::Lost } else { Disk::Kept };
-            let forgets = loses || world.config.storage == Storage::Memory;
+            let forgets = loses || !world.keeps(a);
             if world.config.acceptors.len() > 1 && (!forgets || world.may_forget(a)) {
                 world.tell(|| format!("n{a} crashes, disk {disk:?}"));
                 world.stop(a, disk);
@@ -79,12 +79,14 @@ fn trouble(world: &mut World) {
             }
         }
         9 | 10 => world.cuts.clear(),
-        11 if world.config.storage != Storage::Memory || world.may_forget(a) => world.leave(a),
+        11 if world.keeps(a) || world.may_forget(a) => world.leave(a),
         12..15 => {
             let holder = format!("p{}/{b}", world.rng.below(2));
             let from = [None, Some(world.rng.below(400) + 1)][usize::from(world.rng.chance(0.8))];
             world.declare(a, &holder, from);
         }
+        15..17 if world.stalls => world.stall(a),
+        17..19 if world.stalls => world.unstall(a),
         _ => {}
     }
 }
@@ -115,6 +117,25 @@ fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let first = read("FIRST_SEED", 1);
     seeds(first, first + read("SEEDS", 60) - 1);
+}
+
+#[test]
+fn promises_hold_where_disks_stall_and_have_little_room() {
+    //= X28 test
+    //= X29 test
+    let last = std::env::var("SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    for seed in 1..=last {
+        let mut world = draw(seed);
+        if world.config.storage == Storage::Memory {
+            continue;
+        }
+        let config = Config { window_bytes: 4 << 10, ..world.config.clone() };
+        let (retains, loss) = (world.retains, world.loss);
+        world = World::with(seed, config);
+        (world.retains, world.loss, world.stalls) = (retains, loss, true);
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world)));
+        assert!(done.is_ok(), "seed {seed}");
+    }
 }
 
 #[test]

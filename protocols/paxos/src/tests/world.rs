@@ -75,6 +75,10 @@ pub struct World {
     pub retains: BTreeMap<u16, usize>,
     pub judge: Judge,
     pub story: bool,
+    /// Disks that take no more for now.
+    stalled: BTreeSet<u16>,
+    /// Whether disks stall among all else that goes wrong.
+    pub stalls: bool,
     /// How often an engine asked to be started anew.
     pub restarts: u64,
     /// Packets that do not pass.
@@ -122,6 +126,8 @@ impl World {
             retains: BTreeMap::new(),
             judge: Judge::new(&config),
             story: false,
+            stalled: BTreeSet::new(),
+            stalls: false,
             restarts: 0,
             filter: None,
             carried: Vec::new(),
@@ -248,7 +254,7 @@ impl World {
         if !host.up || host.life != life {
             return;
         }
-        let at = host.writing.iter().position(|(known, _)| *known == ticket).unwrap();
+        let Some(at) = host.writing.iter().position(|(known, _)| *known == ticket) else { return };
         let (_, record) = host.writing.remove(at);
         self.judge.written(node, &Record::decode(&record).unwrap());
         host.written += record.len();
@@ -309,7 +315,30 @@ impl World {
         host.disk_free = host.disk_free.max(self.now) + takes / if self.rng.chance(0.9) { 10 } else { 1 };
         host.writing.push((ticket, record));
         let (done, life) = (host.disk_free, host.life);
-        self.schedule(done, Event::Written { node, life, ticket });
+        if !self.stalled.contains(&node) {
+            self.schedule(done, Event::Written { node, life, ticket });
+        }
+    }
+
+    /// From here on a disk takes nothing more.
+    pub fn stall(&mut self, node: u16) {
+        self.stalled.insert(node);
+    }
+
+    /// A disk goes on with what waits for it.
+    pub fn unstall(&mut self, node: u16) {
+        if self.stalled.remove(&node) {
+            let host = &self.hosts[usize::from(node)];
+            let (life, waiting) = (host.life, host.writing.clone());
+            for ((ticket, _), after) in waiting.into_iter().zip(1..) {
+                self.schedule(self.now + after * 20_000, Event::Written { node, life, ticket });
+            }
+        }
+    }
+
+    /// How many bytes of records wait for a disk.
+    pub fn waiting(&self, node: u16) -> usize {
+        self.hosts[usize::from(node)].writing.iter().map(|(_, record)| record.len()).sum()
     }
 
     fn transmit(&mut self, from: u16, to: Destination, lane: Lane, packet: Packet) {
@@ -362,6 +391,7 @@ impl World {
     pub fn heal(&mut self) {
         self.cuts.clear();
         self.unlinked.clear();
+        (0..self.nodes()).for_each(|node| self.unstall(node));
         self.loss = 0.0;
         self.filter = None;
     }
@@ -420,6 +450,11 @@ impl World {
         !acceptor(&node) || forgot < (self.config.acceptors.len() - 1) / 2
     }
 
+    /// Whether a node that ends with its disk forgets nothing: a disk that stalls may not even have the log's name yet.
+    pub fn keeps(&self, node: u16) -> bool {
+        self.config.storage != Storage::Memory && (!self.stalls || self.remembers(node))
+    }
+
     fn remembers(&self, node: u16) -> bool {
         let known = self.hosts.iter().max_by_key(|host| host.engine.learner().next());
         let (log, host) = (known.map(|host| host.engine.log()), &self.hosts[usize::from(node)]);
@@ -433,6 +468,10 @@ impl World {
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
         let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
+        // What a disk that stalls has not taken, a crash takes along.
+        if self.stalls && log != kept() {
+            return false;
+        }
         stays && log == if host.up { votes.then_some(host.engine.log()) } else { kept() }
     }
 
