@@ -80,11 +80,7 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
         let Some(disk) = SmallDisk::mount(&home, "2m") else { return };
         let storage = ["--storage", storage];
         let small = [&storage[..], &["--state-dir", home.to_str().unwrap()]].concat();
-        let mut daemons = [
-            daemon(&world, "1", &storage),
-            daemon(&world, "2", &storage),
-            daemon(&world, "3", &small),
-        ];
+        let mut daemons = [daemon(&world, "1", &storage), daemon(&world, "2", &storage), daemon(&world, "3", &small)];
         wait_until("node 3 is in a view", || is_in_view(&world, "3"));
         send(&world, "1", &["first"]);
         send(&world, "1", &["--count", "4000", "--quiet", &"x".repeat(1_000)]);
@@ -95,7 +91,8 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
         assert!(log.contains("free some space and start again"), "{log}");
         // The other two go on, and it has no more room than before.
         send(&world, "2", &["second"]);
-        let again = world.run(&[&["daemon", "--cluster", &world.cluster], &PAXOS[..], &["--node", "3"], &small].concat());
+        let again =
+            world.run(&[&["daemon", "--cluster", &world.cluster], &PAXOS[..], &["--node", "3"], &small].concat());
         assert!(again.code != 0 && again.errors.contains(home.to_str().unwrap()), "{}", again.errors);
         disk.grow("256m");
         daemons[2] = daemon(&world, "3", &small);

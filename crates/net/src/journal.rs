@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `frame` | one record in a file: length, checksum, bytes |
+//! | `frame` | a segment's bytes; of each record length, checksum, bytes |
 //! | `segment` | one file: appended to, read back, checked |
 //! | `mark` | up to which record all are synced |
 //! | `owner` | how the directory is kept, and whether the machine has stopped since |
@@ -21,9 +21,10 @@ mod writer;
 pub use owner::{Keep, Records};
 pub(crate) use writer::JournalWriter;
 
+use self::frame::End;
 use self::mark::Mark;
 use self::owner::Owner;
-use self::segment::{End, Segment};
+use self::segment::Segment;
 use crate::error::BindError;
 use bytes::Bytes;
 use consort_types::Ticket;
@@ -90,10 +91,9 @@ impl Journal {
         };
         let paths = segment::list(directory)?;
         check_size(directory, &paths, options.most)?;
-        let rewrite = options.keep == Keep::Synced;
         let synced = Mark::last(directory)?.unwrap_or(0);
-        let end = End { is_last: false, synced, crashed, rewrite };
-        let (mut full, records) = read_segments(paths, end)?;
+        let end = End { is_last: false, synced, crashed };
+        let (mut full, records) = read_segments(paths, end, options.keep)?;
         let base = full.front().map_or(synced + 1, |segment| segment.first) - 1;
         let next = full.back().map_or(base + 1, Segment::end);
         if next <= synced || full.is_empty() && synced > 0 {
@@ -104,9 +104,10 @@ impl Journal {
             Some(last) => last,
             None => Segment::create(directory, next)?,
         };
-        let mark = Mark::begin(directory, if rewrite { next - 1 } else { synced })?;
+        let all_synced = options.keep == Keep::Synced;
+        let mark = Mark::begin(directory, if all_synced { next - 1 } else { synced })?;
         Owner::claim(options)?;
-        Ok(Self { options: options.clone(), full, last, base, records, dirty: !rewrite, mark })
+        Ok(Self { options: options.clone(), full, last, base, records, dirty: !all_synced, mark })
     }
 
     /// The records that were found, oldest first: they have the tickets from 1 on.
@@ -166,8 +167,12 @@ impl Journal {
     }
 }
 
-/// The segments, each with its place in the order, and all their records.
-fn read_segments(paths: Vec<(u64, PathBuf)>, end: End) -> Result<(VecDeque<Segment>, Vec<Bytes>), Unusable> {
+/// The segments, oldest first, and all their records.
+fn read_segments(
+    paths: Vec<(u64, PathBuf)>,
+    end: End,
+    keep: Keep,
+) -> Result<(VecDeque<Segment>, Vec<Bytes>), Unusable> {
     let (mut full, mut records, count) = (VecDeque::new(), Vec::new(), paths.len());
     for (at, (first, path)) in paths.into_iter().enumerate() {
         let expected = full.back().map_or(first, Segment::end);
@@ -176,7 +181,7 @@ fn read_segments(paths: Vec<(u64, PathBuf)>, end: End) -> Result<(VecDeque<Segme
             return Err(Unusable::Damaged(path, what));
         }
         let end = End { is_last: at + 1 == count, ..end };
-        full.extend(Segment::read(path, first, &end, &mut records)?);
+        full.extend(Segment::read(path, first, &end, keep, &mut records)?);
     }
     Ok((full, records))
 }

@@ -12,6 +12,7 @@ pub mod paxos;
 pub mod paxos_input;
 pub mod paxos_packet;
 pub mod paxos_record;
+pub mod records_segment;
 pub mod resp;
 pub mod ring_input;
 pub mod ring_packet;
@@ -168,6 +169,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("paxos_input", paxos_input::run),
     ("paxos_packet", paxos_packet::run),
     ("paxos_record", paxos_record::run),
+    ("records_segment", records_segment::run),
     ("resp", resp::run),
     ("ring_input", ring_input::run),
     ("ring_packet", ring_packet::run),

@@ -1,5 +1,10 @@
-//! One record in a file: its length (4 bytes), a CRC-32 of its number and its bytes (4), its bytes.
+//! A segment's bytes: a head of 16 (what it is, and the number of its first record), then records. One record is its length
+//! (4 bytes), a CRC-32 of its number and its bytes (4), its bytes. Fuzzing runs this file by itself.
 use bytes::Bytes;
+
+const MAGIC: &[u8; 8] = b"CONSORT1";
+/// The bytes before all records.
+pub(super) const SEGMENT_HEAD: usize = 16;
 
 /// The bytes before each record.
 pub(super) const HEAD: usize = 8;
@@ -10,7 +15,7 @@ pub(super) const SECTOR: usize = 512;
 
 /// What stands somewhere in a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Frame {
+enum Frame {
     /// A record as it was written.
     Record(Bytes),
     /// The file ends here.
@@ -24,6 +29,25 @@ pub(super) enum Frame {
         /// A write that a stop of the machine has cut off may have left it so.
         torn: bool,
     },
+}
+
+/// What an end of a segment may look like.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct End {
+    /// No other segment follows.
+    pub is_last: bool,
+    /// All records up to this one are known to be synced.
+    pub synced: u64,
+    /// The machine has stopped while this was written.
+    pub crashed: bool,
+}
+
+/// What stands before all records, the first of which has this number.
+pub(super) fn segment_head(first: u64) -> [u8; SEGMENT_HEAD] {
+    let mut head = [0; SEGMENT_HEAD];
+    head[..8].copy_from_slice(MAGIC);
+    head[8..].copy_from_slice(&first.to_be_bytes());
+    head
 }
 
 /// What stands before a record.
@@ -42,8 +66,39 @@ fn sum(number: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
+/// Adds the records of a segment; returns where they end.
+///
+/// # Errors
+/// What no write that was cut off can have left.
+pub(super) fn parse(all: &Bytes, first: u64, end: &End, records: &mut Vec<Bytes>) -> Result<usize, String> {
+    if all.get(..SEGMENT_HEAD) != Some(&segment_head(first)[..]) {
+        return Err("its head is damaged".into());
+    }
+    let (mut at, mut number) = (SEGMENT_HEAD, first);
+    loop {
+        //= X06
+        let open = end.is_last && number > end.synced;
+        match read(all, at, number) {
+            Frame::Record(record) => {
+                at += HEAD + record.len();
+                number += 1;
+                records.push(record);
+            }
+            Frame::End => return Ok(at),
+            //= X07
+            Frame::CutOff if open => return Ok(at),
+            Frame::Damaged { torn: true, .. } if open && end.crashed => return Ok(at),
+            Frame::CutOff if end.is_last => return Err(format!("the record at byte {at} is cut off, and was synced")),
+            Frame::CutOff => {
+                return Err(format!("the record at byte {at} is cut off, but others follow in later files"));
+            }
+            Frame::Damaged { what, .. } => return Err(format!("{what} of the record at byte {at} is damaged")),
+        }
+    }
+}
+
 /// What stands at `at`, where the record with this number is to be.
-pub(super) fn read(all: &Bytes, at: usize, number: u64) -> Frame {
+fn read(all: &Bytes, at: usize, number: u64) -> Frame {
     if at >= all.len() {
         return Frame::End;
     }

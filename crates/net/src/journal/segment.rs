@@ -1,13 +1,11 @@
 //! One file of the log: a head of 16 bytes (what it is, and the number of its first record), then records.
-use super::frame::{self, Frame};
-use super::{Unusable, sync_directory};
+use super::frame::{self, End, SEGMENT_HEAD};
+use super::{Keep, Unusable, sync_directory};
 use bytes::Bytes;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
 
-const MAGIC: &[u8; 8] = b"CONSORT1";
-pub(super) const HEAD: usize = 16;
 const ENDING: &str = "records";
 /// A segment of that many bytes takes no further record.
 const FULL: u64 = 8 << 20;
@@ -38,33 +36,26 @@ pub(super) fn list(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// What an end of a segment may look like.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct End {
-    /// No other segment follows.
-    pub is_last: bool,
-    /// All records up to this one are known to be synced.
-    pub synced: u64,
-    /// The machine has stopped while this was written.
-    pub crashed: bool,
-    /// What is not known to be synced is written anew.
-    pub rewrite: bool,
-}
-
 impl Segment {
     /// A new one, on the disk with its name and head.
     pub fn create(directory: &Path, first: u64) -> io::Result<Self> {
         let path = directory.join(format!("{first:016x}.{ENDING}"));
         let mut file = OpenOptions::new().append(true).create_new(true).open(&path)?;
-        file.write_all(&[&MAGIC[..], &first.to_be_bytes()].concat())?;
+        file.write_all(&frame::segment_head(first))?;
         file.sync_all()?;
         sync_directory(directory)?;
-        Ok(Self { path, file, first, count: 0, bytes: HEAD as u64 })
+        Ok(Self { path, file, first, count: 0, bytes: SEGMENT_HEAD as u64 })
     }
 
     /// One that was found, with its records. The last one may end in the middle of a record, which is taken off; one that
     /// does not even have its head holds nothing, and goes.
-    pub fn read(path: PathBuf, first: u64, end: &End, records: &mut Vec<Bytes>) -> Result<Option<Self>, Unusable> {
+    pub fn read(
+        path: PathBuf,
+        first: u64,
+        end: &End,
+        keep: Keep,
+        records: &mut Vec<Bytes>,
+    ) -> Result<Option<Self>, Unusable> {
         let mut file = OpenOptions::new().read(true).append(true).open(&path)?;
         if !file.metadata()?.is_file() {
             return Err(Unusable::Failed(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
@@ -72,12 +63,12 @@ impl Segment {
         let mut all = Vec::new();
         file.read_to_end(&mut all)?;
         let all = Bytes::from(all);
-        if end.is_last && all.len() < HEAD {
+        if end.is_last && all.len() < SEGMENT_HEAD {
             fs::remove_file(&path)?;
             return Ok(None);
         }
         let before = records.len();
-        let at = match parse(&all, first, end, records) {
+        let at = match frame::parse(&all, first, end, records) {
             Ok(at) => at,
             Err(what) => return Err(Unusable::Damaged(path, what)),
         };
@@ -86,7 +77,8 @@ impl Segment {
             tracing::warn!(path = %path.display(), bytes = all.len() - at, "taking off a half-written record");
             file.set_len(at as u64)?;
         }
-        if end.is_last && end.rewrite && first + count > end.synced + 1 {
+        //= X07
+        if end.is_last && keep == Keep::Synced && first + count > end.synced + 1 {
             file = rewrite(&path, &all[..at])?;
         }
         Ok(Some(Self { path, file, first, count, bytes: at as u64 }))
@@ -124,37 +116,6 @@ impl Segment {
 
     pub fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
-    }
-}
-
-/// Adds the records of a segment; returns where they end.
-///
-/// # Errors
-/// What no write that was cut off can have left.
-pub(super) fn parse(all: &Bytes, first: u64, end: &End, records: &mut Vec<Bytes>) -> Result<usize, String> {
-    if all.get(..HEAD) != Some(&[&MAGIC[..], &first.to_be_bytes()].concat()[..]) {
-        return Err("its head is damaged".into());
-    }
-    let (mut at, mut number) = (HEAD, first);
-    loop {
-        //= X06
-        let open = end.is_last && number > end.synced;
-        match frame::read(all, at, number) {
-            Frame::Record(record) => {
-                at += frame::HEAD + record.len();
-                number += 1;
-                records.push(record);
-            }
-            Frame::End => return Ok(at),
-            //= X07
-            Frame::CutOff if open => return Ok(at),
-            Frame::Damaged { torn: true, .. } if open && end.crashed => return Ok(at),
-            Frame::CutOff if end.is_last => return Err(format!("the record at byte {at} is cut off, and was synced")),
-            Frame::CutOff => {
-                return Err(format!("the record at byte {at} is cut off, but others follow in later files"));
-            }
-            Frame::Damaged { what, .. } => return Err(format!("{what} of the record at byte {at} is damaged")),
-        }
     }
 }
 

@@ -1,10 +1,8 @@
-use super::frame::{HEAD, RECORD_MAX, SECTOR};
+use super::frame::{HEAD, RECORD_MAX, SECTOR, SEGMENT_HEAD};
 use super::*;
 use mio::{Poll, Token, Waker};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
-
-const SEGMENT_HEAD: usize = segment::HEAD;
 
 fn waker() -> (Poll, Waker) {
     let poll = Poll::new().unwrap();
