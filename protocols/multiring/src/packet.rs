@@ -12,7 +12,7 @@
 //! | 1 holds | counted numbers 8, one for each member: what of it is held |
 //! | 2 known | flags 1 (bit 0 asks for the same), counted rings: ring 1, reached 8, held 8 |
 //! | 3 wants | member 2, number 8, offset 4: from where on it wants that member's messages |
-//! | 4 piece | member 2, number 8, ring 1, stamp 8, level 1, length of the whole 4, offset 4, last 1, bytes |
+//! | 4 pieces | up to the end: member 2, number 8, ring 1, stamp 8, level 1, length of the whole 4, offset 4, last 1, counted bytes 2 |
 use crate::carrier::{put_horizons, read_horizons};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
@@ -21,14 +21,17 @@ use consort_member::vs::MembershipPacket;
 use consort_ring::STAMP_END;
 use consort_ring::packet::RingPacket;
 use consort_types::{MemberId, NodeId, ViewId};
+use consort_wire::cursor::VIEW_ID_LEN;
 use consort_wire::{MEMBER_LEN, Malformed, Packet as _, Reader, Writer};
 
 /// What stands before a ring's own packet.
 pub const RING_LEN: usize = 2;
 /// What stands around a relayed packet's content.
 pub const AROUND: usize = RING_LEN + MEMBER_LEN + 3;
-/// What stands around a piece's bytes, with [`AROUND`].
-pub const PIECE_AROUND: usize = AROUND + 1 + 18 + 29;
+/// What stands around pieces, with [`AROUND`].
+pub const PIECES_AROUND: usize = AROUND + 1 + VIEW_ID_LEN;
+/// What stands before the bytes of each piece.
+pub const PIECE_HEADER: usize = 31;
 
 /// One packet of the engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,15 +94,18 @@ pub enum RelayedContent {
         /// How many bytes of that one it has.
         offset: u32,
     },
-    /// A part of such a message.
-    Piece(Piece),
+    /// Such messages, and parts of them.
+    Pieces {
+        /// The view that ends.
+        view: ViewId,
+        /// As many as one packet takes.
+        pieces: Vec<Piece>,
+    },
 }
 
-/// A part of a message of a view that ends.
+/// A message of a view that ends, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// The view that ends.
-    pub view: ViewId,
     /// Whose message, by its index.
     pub member: u16,
     /// Which of that member's.
@@ -123,15 +129,17 @@ const RELAYED: u8 = 2;
 const HOLDS: u8 = 1;
 const KNOWN: u8 = 2;
 const WANTS: u8 = 3;
-const PIECE: u8 = 4;
+const PIECES: u8 = 4;
 
 impl RelayedContent {
     /// The view that the sender has installed; a packet of the membership names none.
     pub const fn view(&self) -> Option<ViewId> {
         match self {
             Self::Member(_) => None,
-            Self::Holds { view, .. } | Self::Known { view, .. } | Self::Wants { view, .. } => Some(*view),
-            Self::Piece(piece) => Some(piece.view),
+            Self::Holds { view, .. }
+            | Self::Known { view, .. }
+            | Self::Wants { view, .. }
+            | Self::Pieces { view, .. } => Some(*view),
         }
     }
 
@@ -157,9 +165,10 @@ impl RelayedContent {
                 head.put_u64(*number);
                 head.put_u32(*offset);
             }
-            Self::Piece(piece) => {
-                piece.encode(head);
-                return piece.bytes.clone();
+            Self::Pieces { view, pieces } => {
+                head.put_u8(PIECES);
+                head.put_view_id(*view);
+                pieces.iter().for_each(|piece| piece.encode(head));
             }
         }
         Bytes::new()
@@ -186,7 +195,13 @@ impl RelayedContent {
                 let (member, number) = (reader.u16("member")?, reader.u64("number")?);
                 Self::Wants { view, member, number, offset: reader.u32("offset")? }
             }
-            PIECE => return Piece::decode(view, reader, bytes).map(Self::Piece),
+            PIECES => {
+                let mut pieces = Vec::new();
+                while reader.left() > 0 {
+                    pieces.push(Piece::decode(&mut reader, bytes)?);
+                }
+                Self::Pieces { view, pieces }
+            }
             _ => return Err(reader.bad("kind")),
         };
         reader.end("relayed packet")?;
@@ -195,9 +210,12 @@ impl RelayedContent {
 }
 
 impl Piece {
+    /// What it takes of a packet.
+    pub const fn size(&self) -> usize {
+        PIECE_HEADER + self.bytes.len()
+    }
+
     fn encode(&self, head: &mut BytesMut) {
-        head.put_u8(PIECE);
-        head.put_view_id(self.view);
         head.put_u16(self.member);
         head.put_u64(self.number);
         head.put_u8(self.key.ring.0);
@@ -206,16 +224,20 @@ impl Piece {
         head.put_u32(self.len);
         head.put_u32(self.offset);
         head.put_u8(u8::from(self.last));
+        head.put_count(self.bytes.len());
+        head.extend_from_slice(&self.bytes);
     }
 
-    fn decode(view: ViewId, mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
+    fn decode(reader: &mut Reader<'_>, all: &Bytes) -> Result<Self, Malformed> {
         let (member, number) = (reader.u16("member")?, reader.u64("number")?);
         let ring = RingNumber(reader.u8("ring")?);
         let key = Key { stamp: reader.u64("stamp")?, ring };
         let level = reader.u8("level")?;
         let (len, offset) = (reader.u32("length")?, reader.u32("offset")?);
-        let last = flag(&mut reader, "last")?;
-        let bytes = bytes.slice(reader.at()..);
+        let last = flag(reader, "last")?;
+        let n = reader.count(1, "bytes")?;
+        let bytes = all.slice(reader.at()..reader.at() + n);
+        reader.take(n, "bytes")?;
         let fits = (offset as usize).saturating_add(bytes.len()) <= len as usize;
         if number == 0
             || key.stamp == 0
@@ -225,7 +247,7 @@ impl Piece {
         {
             return Err(reader.bad("piece"));
         }
-        Ok(Self { view, member, number, key, level, len, offset, last, bytes })
+        Ok(Self { member, number, key, level, len, offset, last, bytes })
     }
 }
 

@@ -4,9 +4,9 @@ use super::{JoinedRings, Room, Stage};
 use crate::carrier::Message;
 use crate::horizon::{Horizon, least};
 use crate::key::RingNumber;
-use crate::packet::{PIECE_AROUND, Piece, RelayedContent};
+use crate::packet::{PIECE_HEADER, PIECES_AROUND, Piece, Relayed, RelayedContent};
 use consort_member::vs::AgreedSet;
-use consort_types::{Instant, MemberId};
+use consort_types::{Duration, Instant, MemberId};
 use consort_wire::Payload;
 use std::collections::BTreeMap;
 
@@ -20,17 +20,21 @@ pub(super) struct Closing {
     partial: BTreeMap<usize, Payload>,
     /// Parts that came before what stands before them, by member, number and offset.
     early: BTreeMap<(usize, u64, u32), Piece>,
+    /// When it was first asked for what has to come next.
+    asked_at: Instant,
     /// When to ask again.
     ask_at: Instant,
+    /// How long to wait for the next answer.
+    patience: Duration,
     complete: bool,
 }
 
-/// So many pieces answer one request at most.
-const BURST: usize = 128;
 /// So many pieces may wait for what stands before them.
 const EARLY: usize = 4096;
 /// So many bytes answer one request, one piece always.
-const BURST_BYTES: usize = 96 << 10;
+const BURST: usize = 96 << 10;
+/// Nobody waits for an answer longer than this part of the time after which the membership takes a member for silent.
+const PATIENCE_MOST: u32 = 4;
 
 impl JoinedRings {
     /// The agreed set is known: what is lacking is asked for.
@@ -38,8 +42,16 @@ impl JoinedRings {
         //= TM41
         let Some(room) = &self.room else { return };
         let known = [(self.vs.me(), room.horizons.all())].into();
-        let (partial, early, ask_at) = (BTreeMap::new(), BTreeMap::new(), now);
-        self.stage = Stage::Closing(Box::new(Closing { cut, known, partial, early, ask_at, complete: false }));
+        self.stage = Stage::Closing(Box::new(Closing {
+            cut,
+            known,
+            partial: BTreeMap::new(),
+            early: BTreeMap::new(),
+            asked_at: now,
+            ask_at: now,
+            patience: self.config.membership.repeat,
+            complete: false,
+        }));
         self.on_closing_timeout(now);
     }
 
@@ -51,14 +63,16 @@ impl JoinedRings {
         }
     }
 
+    /// Says again what nobody answered, and waits for it twice as long: who is asked may have much to answer.
     pub(super) fn on_closing_timeout(&mut self, now: Instant) {
         //= TM41
-        let again = now + self.config.membership.repeat;
+        let longest = self.longest_patience();
         let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return };
         if closing.complete || closing.ask_at > now {
             return;
         }
-        closing.ask_at = again;
+        closing.ask_at = now + closing.patience;
+        closing.patience = (closing.patience * 2).min(longest);
         let view = room.view.id;
         let asks = closing.cut.together.iter().any(|member| !closing.known.contains_key(member));
         let horizons = room.horizons.all();
@@ -66,6 +80,10 @@ impl JoinedRings {
             self.say(None, RelayedContent::Known { view, asks, horizons });
         }
         self.want();
+    }
+
+    fn longest_patience(&self) -> Duration {
+        self.config.membership.repeat.max(self.config.membership.silence / PATIENCE_MOST)
     }
 
     /// Asks for the next messages of the first member of whom some are lacking: of one at a time, so that what all who lack
@@ -102,14 +120,14 @@ impl JoinedRings {
         if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) || silent {
             return;
         }
-        let room_left = self.config.ring.datagram.packet_room() - PIECE_AROUND;
+        let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return };
+        let packet_room = self.config.ring.datagram.packet_room() - PIECES_AROUND;
         let (mut pieces, mut bytes, mut offset) = (Vec::new(), 0, offset as usize);
-        while pieces.len() < BURST
-            && bytes < BURST_BYTES
-            && let Some(piece) = self.piece(member, number, offset, room_left)
+        while bytes < BURST
+            && let Some(piece) = self.piece(member, number, offset, packet_room - PIECE_HEADER)
         {
             offset += piece.bytes.len();
-            bytes += piece.bytes.len();
+            bytes += piece.size();
             if offset >= piece.len as usize {
                 (number, offset) = (number + 1, 0);
             }
@@ -119,18 +137,31 @@ impl JoinedRings {
             last.last = true;
         }
         self.counters.pieces_sent += pieces.len() as u64;
-        for piece in pieces {
-            self.say(Some(from.node), RelayedContent::Piece(piece));
+        for pieces in packed(pieces, packet_room) {
+            self.say(Some(from.node), RelayedContent::Pieces { view, pieces });
         }
     }
 
-    fn piece(&self, member: usize, number: u64, offset: usize, room_left: usize) -> Option<Piece> {
-        let room = self.room.as_ref()?;
-        let (key, message) = room.store.message(member, number)?;
+    /// A request passes by that this node can answer itself, as it holds what is wanted: it answers, and sends nothing on.
+    pub(super) fn answers_instead(&mut self, relayed: &Relayed) -> bool {
+        //= TM41
+        let RelayedContent::Wants { view, member, number, offset } = relayed.content else { return false };
+        let member = usize::from(member);
+        let stands = view == self.vs.view().id && self.vs.is_member(relayed.from);
+        let frozen = matches!(self.stage, Stage::Frozen | Stage::Closing(_));
+        let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
+        let answers = stands && frozen && holds;
+        if answers {
+            self.on_wants(relayed.from, member, number, offset);
+        }
+        answers
+    }
+
+    fn piece(&self, member: usize, number: u64, offset: usize, most: usize) -> Option<Piece> {
+        let (key, message) = self.room.as_ref()?.store.message(member, number)?;
         let mut bytes = bytes::BytesMut::new();
-        message.payload.for_each(offset, room_left, |part| bytes.extend_from_slice(part));
+        message.payload.for_each(offset, most, |part| bytes.extend_from_slice(part));
         Some(Piece {
-            view: room.view.id,
             member: u16::try_from(member).ok()?,
             number,
             key,
@@ -142,11 +173,22 @@ impl JoinedRings {
         })
     }
 
-    /// A part came of a message that was asked for; a network may bring them out of order.
-    pub(super) fn on_piece(&mut self, now: Instant, piece: Piece) {
+    /// Messages came that were asked for, or parts of them; a network may bring them out of order.
+    pub(super) fn on_pieces(&mut self, now: Instant, pieces: Vec<Piece>) {
         //= TM41
-        let again = now + self.config.membership.repeat;
-        let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return };
+        let mut answered = false;
+        for piece in pieces {
+            answered |= self.on_piece(now, piece);
+        }
+        if answered {
+            self.learn_patience(now);
+            self.want();
+        }
+    }
+
+    /// Whether an answer ends with this part, or with one that waited for it.
+    fn on_piece(&mut self, now: Instant, piece: Piece) -> bool {
+        let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return false };
         let member = usize::from(piece.member);
         let lacks = room.store.held().get(member).is_some_and(|held| piece.number > *held);
         let agreed = closing.cut.held.get(member).is_some_and(|agreed| piece.number <= *agreed);
@@ -157,11 +199,19 @@ impl JoinedRings {
         while let Some(last) = self.take_piece(member) {
             answered |= last;
             if let Stage::Closing(closing) = &mut self.stage {
-                closing.ask_at = again;
+                closing.ask_at = now + closing.patience;
             }
         }
-        if answered {
-            self.want();
+        answered
+    }
+
+    /// The next answer is awaited for twice as long as this one took.
+    fn learn_patience(&mut self, now: Instant) {
+        //= TM41
+        let (least, most) = (self.config.membership.repeat, self.longest_patience());
+        if let Stage::Closing(closing) = &mut self.stage {
+            closing.patience = (now.since(closing.asked_at) * 2).clamp(least, most);
+            (closing.asked_at, closing.ask_at) = (now, now + closing.patience);
         }
     }
 
@@ -210,6 +260,22 @@ impl JoinedRings {
         let best = room.horizons.rings().iter().map(|ring| best_of(*ring, &closing.known)).collect::<Vec<_>>();
         self.hand_out_to(room, least(best));
     }
+}
+
+/// In as few packets as they fit in, in their order.
+fn packed(pieces: Vec<Piece>, room: usize) -> Vec<Vec<Piece>> {
+    let (mut packets, mut taken) = (Vec::<Vec<Piece>>::new(), 0);
+    for piece in pieces {
+        taken += piece.size();
+        match packets.last_mut().filter(|_| taken <= room) {
+            Some(packet) => packet.push(piece),
+            None => {
+                taken = piece.size();
+                packets.push(vec![piece]);
+            }
+        }
+    }
+    packets
 }
 
 /// The most that any of them knows of a ring.

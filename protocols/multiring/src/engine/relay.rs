@@ -21,7 +21,7 @@ impl JoinedRings {
             Some(node) if self.layout.stands_in(node, ring) => Destination::One(node),
             _ => Destination::All,
         };
-        let lane = if matches!(relayed.content, RelayedContent::Piece(_)) { Lane::Data } else { Lane::Control };
+        let lane = if matches!(relayed.content, RelayedContent::Pieces { .. }) { Lane::Data } else { Lane::Control };
         let packet = Packet { ring, content: Content::Relayed(relayed) };
         self.output.push_back(Output::Send { to, lane, packet });
     }
@@ -37,6 +37,9 @@ impl JoinedRings {
             return;
         }
         if relayed.to != Some(self.config.ring.me) {
+            if self.answers_instead(&relayed) {
+                return;
+            }
             for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
                 self.counters.relayed += 1;
                 self.relay(other, relayed.clone());
@@ -66,7 +69,7 @@ impl JoinedRings {
             RelayedContent::Wants { member, number, offset, .. } => {
                 self.on_wants(from, usize::from(member), number, offset);
             }
-            RelayedContent::Piece(piece) => self.on_piece(now, piece),
+            RelayedContent::Pieces { pieces, .. } => self.on_pieces(now, pieces),
             RelayedContent::Member(_) => {}
         }
     }

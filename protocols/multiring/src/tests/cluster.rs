@@ -30,6 +30,8 @@ pub struct Host {
     woken: Option<Instant>,
     sent: u64,
     pub left: bool,
+    /// When it has done all that it has begun.
+    free: u64,
 }
 
 pub struct Cluster {
@@ -42,6 +44,8 @@ pub struct Cluster {
     /// On which side of a cut a node is on a ring; 0 where nothing is said.
     pub sides: BTreeMap<(RingNumber, u16), u8>,
     pub loss: f64,
+    /// How long a host has to do with each packet that it sends or takes, in nanoseconds.
+    pub toll: u64,
     traces: Vec<EvsTrace>,
     current: BTreeMap<u16, usize>,
     /// Safe messages, and how many views each node had been in when it was given them.
@@ -76,7 +80,7 @@ impl Cluster {
         let host = |node: &NodeId| {
             let engine = engine(&config, node.0, 1);
             let (disk, view) = (BTreeMap::new(), None);
-            (node.0, Host { engine, life: 1, up: false, view, disk, woken: None, sent: 0, left: false })
+            (node.0, Host { engine, life: 1, up: false, view, disk, woken: None, sent: 0, left: false, free: 0 })
         };
         let mut cluster = Self {
             now: 0,
@@ -86,6 +90,7 @@ impl Cluster {
             tie: 0,
             sides: BTreeMap::new(),
             loss: 0.0,
+            toll: 0,
             traces: Vec::new(),
             current: BTreeMap::new(),
             deliveries: 0,
@@ -130,7 +135,12 @@ impl Cluster {
     fn on_event(&mut self, event: Event) {
         let now = self.instant();
         match event {
+            Event::Arrive { from, to, lane, packet } if self.hosts[&to].free > self.now => {
+                let at = self.hosts[&to].free;
+                self.schedule(at, Event::Arrive { from, to, lane, packet });
+            }
             Event::Arrive { from, to, lane, packet } => {
+                self.is_busy(to);
                 self.with(to, |engine| engine.handle_packet(now, Arrival { at: now, from, lane }, packet));
             }
             Event::Timer { node, life } => {
@@ -235,6 +245,14 @@ impl Cluster {
         self.traces[at].events.push(event);
     }
 
+    /// A host has to do with a packet. When it has done that.
+    fn is_busy(&mut self, node: u16) -> u64 {
+        let (now, toll) = (self.now, self.toll);
+        let free = &mut self.hosts.get_mut(&node).unwrap().free;
+        *free = now.max(*free) + toll;
+        *free
+    }
+
     /// Only nodes of the ring get it, of those that are on the same side there.
     fn send(&mut self, node: u16, to: Destination, lane: Lane, packet: &Packet) {
         let mut head = bytes::BytesMut::new();
@@ -251,7 +269,7 @@ impl Cluster {
             if self.rng.chance(self.loss) {
                 continue;
             }
-            let at = self.now + 20_000 + self.rng.below(60_000);
+            let at = self.is_busy(node) + 20_000 + self.rng.below(60_000);
             self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: packet.clone() });
         }
     }

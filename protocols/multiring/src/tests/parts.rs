@@ -95,7 +95,6 @@ fn packets() -> Vec<Packet> {
     let said = |to, content| Content::Relayed(Relayed { from: MemberId::new(4, 7), to, content });
     let key = Key { stamp: 12, ring: RING };
     let piece = Piece {
-        view: VIEW,
         member: 1,
         number: 3,
         key,
@@ -105,13 +104,14 @@ fn packets() -> Vec<Packet> {
         last: true,
         bytes: Bytes::from_static(b"piece"),
     };
+    let pieces = vec![Piece { number: 2, len: 0, offset: 0, last: false, bytes: Bytes::new(), ..piece.clone() }, piece];
     let contents = [
         Content::Ring(RingPacket::TokenRequest(TokenRequest { ring: VIEW })),
         said(None, RelayedContent::Member(MembershipPacket::Install { view: VIEW })),
         said(None, RelayedContent::Holds { view: VIEW, held: vec![1, 0, 9] }),
         said(Some(NodeId(2)), RelayedContent::Known { view: VIEW, asks: true, horizons: horizons() }),
         said(Some(NodeId(2)), RelayedContent::Wants { view: VIEW, member: 1, number: 3, offset: 4 }),
-        said(Some(NodeId(2)), RelayedContent::Piece(piece)),
+        said(Some(NodeId(2)), RelayedContent::Pieces { view: VIEW, pieces }),
     ];
     contents.map(|content| Packet { ring: RING, content }).into()
 }

@@ -161,6 +161,34 @@ fn a_loss_anywhere_costs_no_message_and_views_are_closed_alike() {
 }
 
 #[test]
+fn many_who_lack_much_when_a_view_ends_do_not_swamp_the_one_who_holds_it() {
+    //= TM41 test
+    let mut cluster = formed(&[&[1, 2, 3], &[3, 4], &[3, 5, 6, 7, 8, 9, 10, 11, 12]]);
+    // One ring loses its token, which ends the view, while another gets nothing of what the first brings.
+    cluster.toll = 50_000;
+    cluster.cut(2, &[3]);
+    cluster.run(60);
+    cluster.cut(3, &[3]);
+    for _ in 0..3_000 {
+        cluster.submit(1, Service::Agreed, 100);
+        cluster.submit(2, Service::Agreed, 100);
+    }
+    while cluster.counter(3, "token_losses") == 0 {
+        cluster.run(1);
+    }
+    cluster.cut(2, &[]);
+    cluster.cut(3, &[]);
+    cluster.run(2_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    let given = |node| cluster.counter(node, "pieces_sent");
+    assert!(given(3) > 8 * 2_000, "eight lacked many");
+    assert!(given(3) < 8 * 6_000, "hardly any were given twice");
+    assert_eq!((given(1), given(2)), (0, 0), "the gateway answered what it was to pass on");
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(12).len(), 6_000);
+}
+
+#[test]
 fn a_view_begins_in_a_ring_once_all_have_said_so() {
     //= TM30 test
     let mut cluster = Cluster::new(3, config(&[&[1, 2, 3], &[3, 4]]));
