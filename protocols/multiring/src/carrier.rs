@@ -18,6 +18,9 @@ use consort_wire::{Malformed, Payload, Reader, Writer};
 /// The most bytes that stand before a message's own.
 pub const HEADER: usize = 1 + VIEW_ID_LEN + 20;
 
+/// What it takes to hold a message, beside its bytes.
+pub(crate) const MESSAGE_COST: usize = 64;
+
 /// One message of a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Carrier {
@@ -92,7 +95,7 @@ impl Message {
 
     /// What it counts where memory is bounded.
     pub(crate) const fn cost(&self) -> usize {
-        self.payload.len() + 64
+        self.payload.len() + MESSAGE_COST
     }
 }
 

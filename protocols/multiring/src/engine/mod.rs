@@ -16,6 +16,7 @@ mod rings;
 mod sending;
 mod told;
 
+use crate::carrier::MESSAGE_COST;
 use crate::config::{Config, ConfigError};
 use crate::horizon::Horizons;
 use crate::journal::Journal;
@@ -109,6 +110,12 @@ struct Counters {
 /// Two levels, as the rings have.
 fn rides(service: Service) -> Service {
     service.max(Service::Agreed)
+}
+
+/// What an own message counts while it is under way, as it does once it is held.
+fn cost_of(body: Option<&Body>) -> usize {
+    //= TM23
+    MESSAGE_COST + body.map_or(0, |body| body.as_bytes().len())
 }
 
 impl JoinedRings {

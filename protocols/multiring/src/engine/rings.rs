@@ -1,5 +1,5 @@
 //! What the rings' engines hand out.
-use super::{JoinedRings, Stage};
+use super::{JoinedRings, Stage, cost_of};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
@@ -258,7 +258,7 @@ impl JoinedRings {
             && place.sender == self.vs.me()
             && let Some((_, body)) = room.sent.pop_front()
         {
-            room.sent_bytes -= body.map_or(0, |body| body.as_bytes().len());
+            room.sent_bytes -= cost_of(body.as_ref());
         }
         self.tell_soon(now);
         if place.regular && phase == Phase::Open && matches!(self.stage, Stage::Open) {

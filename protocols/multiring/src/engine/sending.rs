@@ -1,6 +1,6 @@
 //! What this node puts on its rings: its own messages, what it sends on, what it knows of the rings behind it, and where views
 //! begin and end.
-use super::{JoinedRings, Stage};
+use super::{JoinedRings, Stage, cost_of};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent, Message};
 use crate::horizon::Horizon;
 use crate::key::RingNumber;
@@ -123,7 +123,7 @@ impl JoinedRings {
         any
     }
 
-    /// The bytes of own messages that are not known to be held by all.
+    /// The bytes of own messages that are not known to be held by all, with what it takes to hold them.
     pub(super) fn under_way(&self) -> usize {
         self.room.as_ref().map_or(0, |room| room.sent_bytes + room.store.bytes().1)
     }
@@ -133,7 +133,7 @@ impl JoinedRings {
         let Some(room) = &mut self.room else { return };
         let Some(member) = room.index(me).and_then(|index| u16::try_from(index).ok()) else { return };
         room.last += 1;
-        room.sent_bytes += body.as_ref().map_or(0, |body| body.as_bytes().len());
+        room.sent_bytes += cost_of(body.as_ref());
         room.sent.push_back((room.last, body));
         let data = CarriedMessage { member, number: room.last, ring: home, stamp: 0, message };
         let view = room.view.id;

@@ -224,6 +224,26 @@ fn what_is_under_way_is_bounded_and_nothing_is_lost_by_that() {
 }
 
 #[test]
+fn messages_of_no_bytes_are_bounded_as_others_are() {
+    //= TM23 test
+    let mut config = config(LINE);
+    config.credit = 5_000;
+    let mut cluster = Cluster::new(1, config);
+    cluster.run(4_000);
+    for _ in 0..1_000 {
+        cluster.submit(1, Service::Agreed, 0);
+    }
+    for _ in 0..100 {
+        cluster.run(1);
+        let held = cluster.counter(1, "own_held_bytes");
+        assert!(held < 6_000, "{held}");
+    }
+    cluster.run(10_000);
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(7).len(), 1_000);
+}
+
+#[test]
 fn who_leaves_has_said_everything() {
     let mut cluster = formed(LINE);
     for _ in 0..20 {
