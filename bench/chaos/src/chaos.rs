@@ -9,6 +9,8 @@
 //! guest      comes and goes, by both doors              ledger  what guests were told must be in one order
 //! spread     the protocol of Spread clients, to the byte
 //! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
+//! small_disk a disk that can be filled
+//! reread     with paxos: the whole order once more, alike at two nodes
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! ```
 //!
@@ -24,7 +26,9 @@ mod ledger;
 mod options;
 mod outcome;
 mod registers;
+mod reread;
 mod run;
+mod small_disk;
 mod spread;
 mod storm;
 mod trouble;

@@ -7,6 +7,8 @@ use consort_sim::trace::TraceEvent;
 use consort_sim::trace::witness::{NameBook, SessionEnding};
 use consort_types::{Instant, MemberId, ViewId};
 
+use super::reread::Digest;
+
 /// Everything shared. Threads read it at every turn of theirs and write what is theirs.
 #[derive(Debug)]
 pub struct Board {
@@ -25,6 +27,8 @@ pub struct Board {
     pub round: AtomicU64,
     /// How many messages their senders know to be ordered.
     pub acknowledged: AtomicU64,
+    /// Of each of them its SHA-256, for its payload names client and number; and which it is.
+    pub said: Mutex<BTreeMap<Digest, String>>,
     /// Names for lives and clients.
     pub cast: Mutex<NameBook>,
     nodes: Vec<Mutex<Home>>,
@@ -74,6 +78,7 @@ impl Board {
             last_word: AtomicU64::new(0),
             round: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
+            said: Mutex::default(),
             cast: Mutex::default(),
             nodes: (0..nodes).map(|_| Mutex::default()).collect(),
             clients: (0..nodes * clients).map(|_| Mutex::default()).collect(),

@@ -1,4 +1,5 @@
 //! A client: connects, joins, sends and receives, and writes down what it sees, for one daemon's life after another.
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use consort_sim::trace::witness::{SessionEnding, Witness};
 use consort_types::{Instant, Rng, ViewKind};
 
 use super::board::{Board, held};
+use super::reread::{Digest, digest};
 
 /// How long a client waits for news before it looks at something else.
 const TURN: Duration = Duration::from_millis(10);
@@ -91,6 +93,8 @@ struct Session<'a> {
     /// Its messages so far.
     count: u64,
     ordered: u64,
+    /// What it sent and does not know to be ordered, by the numbers of its requests.
+    waits: BTreeMap<u64, (Digest, String)>,
     last_word: u64,
     next: Instant,
 }
@@ -110,7 +114,18 @@ impl<'a> Session<'a> {
         let last_word = board.last_word.load(Ordering::Relaxed);
         *board.state(role.number) =
             super::board::State { life: Some(life), heard: now, last_word, ..Default::default() };
-        Self { role, board, life, client, witnesses, count: 0, ordered: 0, last_word, next: now }
+        Self {
+            role,
+            board,
+            life,
+            client,
+            witnesses,
+            count: 0,
+            ordered: 0,
+            waits: BTreeMap::new(),
+            last_word,
+            next: now,
+        }
     }
 
     fn run(mut self, rng: &mut Rng) {
@@ -148,6 +163,10 @@ impl<'a> Session<'a> {
         if self.board.end(self.role.node, self.life) == Some(SessionEnding::Left) {
             self.witnesses.iter_mut().for_each(|(_, witness)| witness.leaves());
         }
+        // Its place in the progress is one that it never had in the order.
+        if let consort::Event::Refused { send, .. } = &event {
+            self.waits.remove(send);
+        }
         self.see(&event.into());
     }
 
@@ -172,6 +191,8 @@ impl<'a> Session<'a> {
             let known = self.ordered.max(self.role.groups.len() as u64);
             self.board.acknowledged.fetch_add(progress.ordered.saturating_sub(known), Ordering::Relaxed);
             self.ordered = progress.ordered;
+            let rest = self.waits.split_off(&(progress.ordered + 1));
+            held(&self.board.said).extend(std::mem::replace(&mut self.waits, rest).into_values());
             self.see(&session::DaemonEvent::Progress(progress));
         }
         self.board.state(self.role.number).owed = self.client.sent() - progress.ordered;
@@ -205,6 +226,9 @@ impl<'a> Session<'a> {
         if sent.is_ok() || self.client.sent() > before {
             self.count += 1;
             let (number, count) = (self.client.sent(), self.count);
+            let (client, life, len) = (self.role.number, self.life, payload.len());
+            let text = format!("request {number} of client {client} in life {life} of its daemon, {len} bytes");
+            self.waits.insert(number, (digest(&payload), text));
             for (_, witness) in &mut self.witnesses {
                 witness.submitted(at, number, count, &groups, (service, payload.len()));
             }

@@ -10,7 +10,9 @@ use consort_sim::trace::witness::SessionEnding;
 use rustix::process::Signal;
 
 use super::board::Board;
+use super::options::Retain;
 use super::outcome::ChaosError;
+use super::small_disk::SmallDisk;
 use consort_daemon::config::{Protocol, Storage};
 use consort_daemon::usage::resident;
 use consort_testbed::network::Network;
@@ -34,6 +36,7 @@ pub struct Fleet<'a> {
     file: PathBuf,
     directory: PathBuf,
     homes: Vec<Home>,
+    times_full: usize,
 }
 
 #[derive(Default)]
@@ -42,6 +45,10 @@ struct Home {
     /// Asked to end, by then.
     leaving: Option<(Process, Instant)>,
     stopped: bool,
+    /// Where its state is kept, if not on the disk of all.
+    disk: Option<SmallDisk>,
+    /// That disk is full, and its daemon is about to end.
+    full: bool,
     lives: usize,
     memory: Course,
 }
@@ -60,7 +67,7 @@ impl<'a> Fleet<'a> {
         files: &[String],
     ) -> Result<Self, NetworkError> {
         let homes = files.iter().map(|_| Home::default()).collect();
-        let fleet = Self { network, board, file, directory: directory.to_owned(), homes };
+        let fleet = Self { network, board, file, directory: directory.to_owned(), homes, times_full: 0 };
         let write = || -> std::io::Result<()> {
             files.iter().enumerate().try_for_each(|(node, text)| {
                 std::fs::create_dir(place(directory, node))?;
@@ -80,14 +87,14 @@ impl<'a> Fleet<'a> {
             self.watch_leaving(node)?;
             std::thread::sleep(Duration::from_millis(5));
         }
-        let config = self.config(node);
+        let (config, state) = (self.config(node), self.state(node));
         let home = &mut self.homes[node];
         home.lives += 1;
         let name = life_name(node, home.lives as u64);
         let mut command = Command::new(&self.file);
         command.arg("daemon").arg("--config").arg(config);
         command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
-        command.arg(state(&self.directory, node)).env("CONSORT_RUNTIME_DIR", place(&self.directory, node));
+        command.arg(state).env("CONSORT_RUNTIME_DIR", place(&self.directory, node));
         command.stdin(Stdio::piped()).stdout(Stdio::null());
         home.running =
             Some(Process::start(self.network, node % self.network.nodes(), &name, &self.directory, &mut command)?);
@@ -105,9 +112,55 @@ impl<'a> Fleet<'a> {
         self.board.ends(node, SessionEnding::Crashed);
         self.homes[node].running = None;
         if disk == Disk::Lost {
-            lose(&state(&self.directory, node)).map_err(failed("remove a state directory"))?;
+            lose(&self.state(node)).map_err(failed("remove a state directory"))?;
         }
         Ok(())
+    }
+
+    /// A node's state is kept on a disk of its own from here on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn give_small_disk(&mut self, node: usize) -> Result<(), ChaosError> {
+        self.homes[node].disk = Some(SmallDisk::mount(&disk(&self.directory, node)).map_err(failed("mount a disk"))?);
+        Ok(())
+    }
+
+    /// The disk of a node's state takes nothing more.
+    ///
+    /// # Errors
+    /// That its daemon had ended by itself; or the system's.
+    pub fn fill(&mut self, node: usize) -> Result<(), ChaosError> {
+        self.runs(node)?;
+        self.board.ends(node, SessionEnding::Crashed);
+        let home = &mut self.homes[node];
+        home.full = true;
+        let disk = home.disk.as_ref().ok_or(ChaosError::Bug("a disk that cannot be filled"))?;
+        Ok(disk.fill().map_err(failed("fill a disk"))?)
+    }
+
+    /// There is room again. Its daemon must have ended and said why, unless it had nothing to write; it is started again.
+    ///
+    /// # Errors
+    /// That it ended otherwise; or the system's.
+    pub fn empty(&mut self, node: usize) -> Result<(), ChaosError> {
+        let home = &mut self.homes[node];
+        home.full = false;
+        if let Some(mut process) = home.running.take()
+            && let Some(status) = process.ended()?
+        {
+            if status.code() != Some(1) || !process.has_said("cannot write to the records in") {
+                return Err(process.failed(format!("had a full disk and ended with {status}")).into());
+            }
+            self.times_full += 1;
+        }
+        home.disk.iter().try_for_each(SmallDisk::empty).map_err(failed("empty a disk"))?;
+        self.start(node)
+    }
+
+    /// How often a daemon ended because its disk was full, and said so.
+    pub const fn times_full(&self) -> usize {
+        self.times_full
     }
 
     /// Asks a daemon to end.
@@ -145,7 +198,9 @@ impl<'a> Fleet<'a> {
     /// As [`Self::start`].
     pub fn revive(&mut self) -> Result<(), ChaosError> {
         for node in 0..self.homes.len() {
-            if self.homes[node].running.is_none() {
+            if self.homes[node].full {
+                self.empty(node)?;
+            } else if self.homes[node].running.is_none() {
                 self.start(node)?;
             } else if self.homes[node].stopped {
                 self.stop(node, false);
@@ -221,7 +276,8 @@ impl<'a> Fleet<'a> {
     }
 
     fn runs(&mut self, node: usize) -> Result<(), ChaosError> {
-        self.homes[node].running.as_mut().map_or(Ok(()), |process| Ok(process.runs()?))
+        let home = &mut self.homes[node];
+        home.running.as_mut().filter(|_| !home.full).map_or(Ok(()), |process| Ok(process.runs()?))
     }
 
     /// One that is asked to leave before it listens to signals dies of it: that is no fault.
@@ -240,6 +296,14 @@ impl<'a> Fleet<'a> {
             None => {}
         }
         Ok(())
+    }
+
+    /// Where a node's daemon keeps its state.
+    fn state(&self, node: usize) -> PathBuf {
+        match self.homes[node].disk {
+            Some(_) => disk(&self.directory, node).join("state"),
+            None => state(&self.directory, node),
+        }
     }
 
     /// The file of a node's daemon.
@@ -272,6 +336,10 @@ fn place(directory: &Path, node: usize) -> PathBuf {
     directory.join(format!("node-{}", node + 1))
 }
 
+fn disk(directory: &Path, node: usize) -> PathBuf {
+    place(directory, node).join("disk")
+}
+
 fn state(directory: &Path, node: usize) -> PathBuf {
     place(directory, node).join("state")
 }
@@ -284,14 +352,20 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 }
 
 /// The files of all nodes: they differ in nothing but where Spread clients come in.
-pub fn configs(orders: (Protocol, Storage), nodes: usize, directory: &Path) -> Vec<String> {
+pub fn configs(orders: (Protocol, Storage, Retain), nodes: usize, directory: &Path) -> Vec<String> {
     (0..nodes).map(|node| config(orders, nodes, &spread_door(directory, node))).collect()
 }
 
-/// How many bytes of the order are retained: little, so that runs reach the end of it.
-const RETAIN: usize = 4 << 20;
+/// How many bytes of the order are retained: so few that runs reach the end of them, or more than any run says.
+const fn retained(retain: Retain) -> usize {
+    match retain {
+        Retain::Little => 4 << 20,
+        Retain::All => 2 << 30,
+    }
+}
 
-fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path) -> String {
+fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: usize, spread: &Path) -> String {
+    let retain = retained(retain);
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
         "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
@@ -300,9 +374,9 @@ fn config((protocol, storage): (Protocol, Storage), nodes: usize, spread: &Path)
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
     let acceptors = if nodes < 3 { "1" } else { "1, 2, 3" };
     let storage = storage.name();
-    let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {RETAIN}\n");
+    let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {retain}\n");
     let rings = format!(
-        "\n[paxos]\nretain = {RETAIN}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
+        "\n[paxos]\nretain = {retain}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
          [[ring]]\nid = 2\nacceptors = [{acceptors}]\n[[ring]]\nid = 3\nacceptors = [{acceptors}]\n"
     );
     let tail = match protocol {
@@ -340,10 +414,10 @@ mod tests {
 
     #[test]
     fn the_file_names_every_node_and_the_doors_fit_it() {
-        let file = config((Protocol::Toto, Storage::Sync), 2, Path::new("/d/spread-1.sock"));
+        let file = config((Protocol::Toto, Storage::Sync, Retain::Little), 2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
-        let rings = config((Protocol::JoinedRings, Storage::Sync), 5, Path::new("/d/spread-1.sock"));
+        let rings = config((Protocol::JoinedRings, Storage::Sync, Retain::Little), 5, Path::new("/d/spread-1.sock"));
         let gateway = |port| rings.contains(&format!("id = 3\naddress = \"10.77.0.3:{port}\""));
         assert!(gateway(4841) && gateway(4851) && !rings.contains("[[node]]"), "{rings}");
         assert!(file.contains(&inner_door().unwrap().to_string()));

@@ -23,7 +23,9 @@ all must be delivered that living clients had sent. What every client saw is
 judged by the checkers of the simulator. With paxos all daemons may be killed at
 once, and nodes 1 and 2, of the three acceptors, keep their state. With storage
 memory, and with multiring-paxos, these two are never ended. Clients of paxos also keep registers that are read,
-written, and compared and set; what they were told must be linearizable.
+written, and compared and set; what they were told must be linearizable. Where
+acceptors keep votes on disk, that of node 3 is full now and then: its daemon has
+to say so and end, and is started again with room.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
@@ -34,6 +36,9 @@ is 1.
   --storage KIND   what acceptors of paxos keep: memory, async or sync [sync]
   --reads HOW      how registers are read: ordered, or local, without the order:
                    such a run must end red [ordered]
+  --retain WHAT    how much of the order acceptors of paxos keep: little, so that
+                   some must start anew, or all: at the end it is read again at
+                   nodes 1 and 2, alike and with all that was acknowledged [little]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -44,12 +49,24 @@ is 1.
 
 const READS: [(&str, Reads); 2] = [("ordered", Reads::Ordered), ("local", Reads::Local)];
 
+const RETAIN: [(&str, Retain); 2] = [("little", Retain::Little), ("all", Retain::All)];
+
+/// How much of the order is retained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retain {
+    /// So little that some nodes miss a part.
+    Little,
+    /// All of it.
+    All,
+}
+
 /// What is asked of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     pub protocol: Protocol,
     pub storage: Storage,
     pub reads: Reads,
+    pub retain: Retain,
     pub nodes: u16,
     pub length: Duration,
     pub seed: Option<u64>,
@@ -63,6 +80,7 @@ impl Default for Options {
             protocol: Protocol::Ring,
             storage: Storage::Sync,
             reads: Reads::Ordered,
+            retain: Retain::Little,
             nodes: 5,
             length: Duration::from_secs(60),
             seed: None,
@@ -77,6 +95,12 @@ impl Options {
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, Misuse> {
         let mut options = Self::default();
         command::read(words, |word, parser| options.take(&word.option()?, parser))?;
+        let outlasts = options.protocol == Protocol::Paxos && options.storage != Storage::Memory;
+        if options.retain == Retain::All && !outlasts {
+            return Err(Some(
+                "--retain: only paxos on disk keeps all; add --protocol paxos, and no --storage memory".into(),
+            ));
+        }
         match (options.protocol, options.reads) {
             (Protocol::Paxos, _) | (_, Reads::Ordered) => Ok(options),
             (_, Reads::Local) => {
@@ -92,6 +116,7 @@ impl Options {
             "--protocol" => self.protocol = one_of((name, "no daemon offers"), &value()?, &PROTOCOLS)?,
             "--storage" => self.storage = one_of((name, "no daemon offers"), &value()?, &STORAGES)?,
             "--reads" => self.reads = one_of((name, "no caller reads"), &value()?, &READS)?,
+            "--retain" => self.retain = one_of((name, "no run retains"), &value()?, &RETAIN)?,
             "--keep" => self.keep = true,
             "--nodes" => self.nodes = within(name, &value()?, 2..=32)?,
             "--minutes" => self.length = seconds(within(name, &value()?, 0.05..=1_440.0)?, 60.0),
@@ -122,9 +147,10 @@ impl fmt::Display for Options {
         let (protocol, storage) = (self.protocol.name(), self.storage.name());
         let storage = if self.protocol == Protocol::Paxos { format!(" --storage {storage}") } else { String::new() };
         let reads = if self.reads == Reads::Local { " --reads local" } else { "" };
+        let retain = if self.retain == Retain::All { " --retain all" } else { "" };
         write!(
             f,
-            "--protocol {protocol}{storage}{reads} --nodes {} --seconds {}",
+            "--protocol {protocol}{storage}{reads}{retain} --nodes {} --seconds {}",
             self.nodes,
             self.length.as_secs_f64()
         )
@@ -152,6 +178,8 @@ mod tests {
         assert_eq!(read("").unwrap(), Options::default());
         let paxos = read("--protocol paxos --storage memory --seconds 40").unwrap();
         assert_eq!((read(&paxos.to_string()).unwrap(), paxos.storage), (paxos.clone(), Storage::Memory));
+        let all = read("--protocol paxos --retain all").unwrap();
+        assert_eq!((read(&all.to_string()).unwrap(), all.retain), (all.clone(), Retain::All));
         let local = read("--protocol paxos --reads local").unwrap();
         assert_eq!((read(&local.to_string()).unwrap(), local.reads), (local.clone(), Reads::Local));
     }
@@ -173,6 +201,10 @@ mod tests {
         assert_eq!(problem("--storage disk"), "--storage: no daemon offers `disk`; use memory, async or sync");
         assert_eq!(problem("--reads dirty"), "--reads: no caller reads `dirty`; use ordered or local");
         assert_eq!(problem("--reads local"), "--reads: only clients of paxos keep registers; add --protocol paxos");
+        for vain in ["--retain all", "--protocol paxos --storage memory --retain all"] {
+            assert!(problem(vain).starts_with("--retain: only paxos on disk keeps all"), "{}", problem(vain));
+        }
+        assert_eq!(problem("--retain much"), "--retain: no run retains `much`; use little or all");
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

@@ -8,6 +8,7 @@ use consort_sim::checkers::Violation;
 use super::judge::Seen;
 use super::ledger::Extent;
 use super::registers::Work;
+use super::reread::Told;
 use consort_testbed::network::memory::{Course, mib};
 use consort_testbed::network::namespace::NetworkError;
 use consort_testbed::network::process::Failed;
@@ -65,6 +66,9 @@ pub enum ChaosError {
     /// What keepers of registers were told fits no order, or one was told nothing.
     #[error("registers: {0}")]
     Registers(String),
+    /// The order, read again, is another, or lacks something.
+    #[error("read again: {0}")]
+    Reread(String),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
@@ -92,8 +96,12 @@ pub struct Outcome {
     pub guests: Extent,
     /// What was done to registers.
     pub registers: Work,
+    /// The whole order as two nodes tell it at the end, where all of it is retained.
+    pub reread: Option<Told>,
     /// How long it took until all was at rest, storm by storm.
     pub calms: Vec<Duration>,
+    /// How often a daemon ended because its disk was full, and said so.
+    pub full: usize,
     /// How often daemons started anew by themselves.
     pub started_anew: usize,
     /// Each daemon's lives and memory.
@@ -157,6 +165,16 @@ impl fmt::Display for Outcome {
             self.guests.heard[1],
             self.guests.words
         )?;
+        if self.full > 0 {
+            writeln!(
+                f,
+                "{} times a daemon ended on a full disk and named it, and was started again with room",
+                self.full
+            )?;
+        }
+        if let Some(told) = &self.reread {
+            writeln!(f, "{told}")?;
+        }
         if self.started_anew > 0 {
             let times = self.started_anew;
             writeln!(f, "{times} times a daemon started anew, as others had let go of what it missed")?;

@@ -11,14 +11,15 @@ use consort_sim::fault::Disk;
 use consort_sim::link::LinkModel;
 use consort_types::Rng;
 
-use super::board::Board;
+use super::board::{Board, held};
 use super::client::{Role, Scope};
 use super::fleet::{Fleet, configs, door, inner_door};
 use super::guest;
 use super::judge::{self, Judge};
-use super::options::Options;
+use super::options::{Options, Retain};
 use super::outcome::{ChaosError, Outcome};
 use super::registers;
+use super::reread;
 use super::storm::{self, Planned, Storm};
 use super::trouble::{Trouble, Weather};
 use consort_daemon::config::Protocol;
@@ -48,6 +49,7 @@ pub struct Run<'a> {
     network: &'a Network,
     board: &'a Board,
     fleet: Fleet<'a>,
+    directory: &'a Path,
     judges: Vec<Judge>,
     weather: Weather,
     outcome: Outcome,
@@ -132,17 +134,19 @@ impl<'a> Run<'a> {
         seed: u64,
         network: &'a Network,
         board: &'a Board,
-        (file, directory): (PathBuf, &Path),
+        (file, directory): (PathBuf, &'a Path),
         stop: Arc<AtomicBool>,
     ) -> Result<Self, ChaosError> {
         let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), promised(options.protocol)));
         let judges = judges.collect::<Result<Vec<_>, _>>()?;
-        let files = configs((options.protocol, options.storage), network.nodes(), directory);
+        let files = configs((options.protocol, options.storage, options.retain), network.nodes(), directory);
         let mut fleet = Fleet::new(network, board, file, directory, &files)?;
+        let spared = storm::spared(options.protocol, options.storage, options.nodes, seed);
+        spared.fills.into_iter().try_for_each(|node| fleet.give_small_disk(index(node.0)))?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
         let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());
-        Ok(Self { options, seed, network, board, fleet, judges, weather, outcome, log, stop, sampled })
+        Ok(Self { options, seed, network, board, fleet, directory, judges, weather, outcome, log, stop, sampled })
     }
 
     /// Storms and calms until the time is over, and the daemons' orderly end.
@@ -155,11 +159,13 @@ impl<'a> Run<'a> {
             return Err(error);
         }
         self.last_call()?;
+        self.outcome.reread = self.read_again()?;
         self.outcome.started_anew = self.fleet.times_started_anew();
         let may_start_anew = matches!(self.options.protocol, Protocol::Paxos | Protocol::MultiRing);
         if !may_start_anew && self.outcome.started_anew > 0 {
             return Err(ChaosError::StartedAnew(self.outcome.started_anew));
         }
+        self.outcome.full = self.fleet.times_full();
         self.outcome.daemons = self.fleet.finish()?;
         let (together, single) = self.judges.split_last_mut().ok_or(ChaosError::Bug("no judges"))?;
         self.outcome.seen = std::mem::take(&mut together.seen);
@@ -176,6 +182,16 @@ impl<'a> Run<'a> {
     fn last_call(&mut self) -> Result<(), ChaosError> {
         self.board.last_call.store(true, Ordering::Relaxed);
         self.await_all(Instant::now(), |board| board.seated.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Where all is retained, nodes 1 and 2, whose disks are never lost, tell all of it once more.
+    fn read_again(&self) -> Result<Option<reread::Told>, ChaosError> {
+        if self.options.retain == Retain::Little {
+            return Ok(None);
+        }
+        let (groups, said) = (named(&GROUPS)?, held(&self.board.said).clone());
+        let doors = [0, 1].map(|node| door(self.directory, node));
+        reread::judge(&doors, &groups, &said).map(Some).map_err(ChaosError::Reread)
     }
 
     fn storms_and_calms(&mut self) -> Result<(), ChaosError> {
@@ -223,6 +239,7 @@ impl<'a> Run<'a> {
             Trouble::Kill { node, disk } => self.fleet.kill(index(node.0), disk)?,
             Trouble::Leave { node } => self.fleet.ask_to_leave(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), true),
+            Trouble::Full { node } => self.fleet.fill(index(node.0))?,
             Trouble::PauseAll => self.fleet.stop_all(true),
             Trouble::KillAll => {
                 (0..usize::from(self.options.nodes)).try_for_each(|node| self.fleet.kill(node, Disk::Kept))?;
@@ -237,6 +254,7 @@ impl<'a> Run<'a> {
         match fault.what {
             Trouble::Kill { node, .. } | Trouble::Leave { node } => self.fleet.start(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), false),
+            Trouble::Full { node } => self.fleet.empty(index(node.0))?,
             Trouble::PauseAll => self.fleet.stop_all(false),
             Trouble::KillAll => self.fleet.revive()?,
             link => self.weather.end(&link),

@@ -32,6 +32,9 @@ pub struct Storm {
     pub faults: Vec<Planned>,
 }
 
+/// The acceptor whose state is on a disk that can be filled.
+pub const SMALL: NodeId = NodeId(3);
+
 /// The node whose daemon is never killed in a run and never asked to leave, though everything else befalls it: what its
 /// memory does over the whole run is seen there.
 pub fn elder(nodes: u16, seed: u64) -> NodeId {
@@ -47,6 +50,8 @@ pub struct Spared {
     pub disks: Vec<NodeId>,
     /// All daemons may be killed at once.
     pub outlasts: bool,
+    /// Whose disk may be full.
+    pub fills: Option<NodeId>,
 }
 
 /// Acceptors that keep their votes in memory forget all when a majority of them restarts at once: of three only the last
@@ -55,10 +60,13 @@ pub fn spared(protocol: Protocol, storage: Storage, nodes: u16, seed: u64) -> Sp
     let (majority, elder) = (vec![NodeId(1), NodeId(2)], elder(nodes, seed));
     match (protocol, storage) {
         (Protocol::Paxos, Storage::Memory) | (Protocol::MultiRing, _) => {
-            Spared { daemons: [majority, vec![elder]].concat(), disks: Vec::new(), outlasts: false }
+            Spared { daemons: [majority, vec![elder]].concat(), disks: Vec::new(), outlasts: false, fills: None }
         }
-        (Protocol::Paxos, _) => Spared { daemons: vec![elder], disks: majority, outlasts: true },
-        _ => Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false },
+        (Protocol::Paxos, _) => {
+            let fills = Some(SMALL).filter(|node| nodes >= node.0 && *node != elder);
+            Spared { daemons: vec![elder], disks: majority, outlasts: true, fills }
+        }
+        _ => Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false, fills: None },
     }
 }
 
@@ -118,12 +126,13 @@ impl Draw<'_> {
             6..9 => self.pause(from),
             9 => self.all_up(from).then_some(Trouble::PauseAll),
             10 if self.spared.outlasts => self.all_up(from).then_some(Trouble::KillAll),
+            11 if self.spared.outlasts => self.full(from),
             _ => None,
         };
         let what = what.or_else(|| self.link())?;
         let until = self.until(from, &what);
         match what {
-            Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } => {
+            Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } | Trouble::Full { node } => {
                 self.busy[usize::from(node.0)] = until;
             }
             Trouble::PauseAll | Trouble::KillAll => self.busy.fill(until),
@@ -167,6 +176,11 @@ impl Draw<'_> {
 
     fn pause(&mut self, at: Duration) -> Option<Trouble> {
         Some(Trouble::Pause { node: self.free(at)? })
+    }
+
+    fn full(&mut self, at: Duration) -> Option<Trouble> {
+        let node = self.spared.fills.filter(|node| self.busy[usize::from(node.0)] <= at)?;
+        Some(Trouble::Full { node })
     }
 
     /// Whether all daemons are up and none is stopped.
@@ -359,6 +373,12 @@ mod tests {
             .collect();
         assert_eq!(lost, [3, 4, 5].into());
         assert!(paxos(Storage::Sync).any(|fault| fault.what == Trouble::KillAll));
+        assert!(paxos(Storage::Async).any(|fault| fault.what == Trouble::Full { node: SMALL }));
+        assert!(paxos(Storage::Memory).all(|fault| !matches!(fault.what, Trouble::Full { .. })));
+        assert!((0..50).all(|seed| {
+            let spared = spared(Protocol::Paxos, Storage::Sync, 5, seed);
+            spared.fills.is_some() == (elder(5, seed) != SMALL)
+        }));
         assert!(paxos(Storage::Memory).all(|fault| fault.what != Trouble::KillAll));
     }
 }

@@ -46,6 +46,11 @@ pub enum Trouble {
         /// Which.
         node: NodeId,
     },
+    /// The disk of a daemon's state is full: it ends as soon as it must write, and is started again when there is room.
+    Full {
+        /// Which.
+        node: NodeId,
+    },
     /// All daemons are stopped at once, as on a host that is itself stopped, and go on later.
     PauseAll,
     /// All daemons are killed with SIGKILL at once, and started again later with their state.
@@ -63,6 +68,7 @@ impl Trouble {
             Self::Kill { .. } => "kill -9, state lost",
             Self::Leave { .. } => "leave",
             Self::Pause { .. } => "pause",
+            Self::Full { .. } => "full disk",
             Self::PauseAll => "pause of all",
             Self::KillAll => "kill -9 of all",
         }
@@ -97,6 +103,7 @@ impl fmt::Display for Trouble {
             Self::Kill { node, disk } => write!(f, "{node} is killed, {disk}"),
             Self::Leave { node } => write!(f, "{node} is asked to leave"),
             Self::Pause { node } => write!(f, "{node} is stopped"),
+            Self::Full { node } => write!(f, "{node} has a full disk"),
             Self::PauseAll => write!(f, "all are stopped"),
             Self::KillAll => write!(f, "all are killed"),
         }
