@@ -140,6 +140,6 @@ mod tests {
     fn a_daemon_that_does_not_answer_is_named() {
         let nobody = Address::Unix("/nowhere/node-1.sock".into());
         let problem = judge(&[nobody], &[], &BTreeMap::new()).unwrap_err();
-        assert!(problem.starts_with("/nowhere/node-1.sock: "), "{problem}");
+        assert!(problem.starts_with("unix:/nowhere/node-1.sock: "), "{problem}");
     }
 }
