@@ -1,6 +1,7 @@
 //! `cargo chaos run`: real daemons while everything goes wrong, and the simulator's checkers on what their clients saw.
 //!
 //! The network is the testbed's: a namespace for each node, and a switch between them that runs the simulator's link model.
+//! Token rings that gateways join have a switch each.
 //!
 //! ```text
 //! storm      what a seed draws, storm by storm          trouble   what that makes of links
@@ -12,6 +13,7 @@
 //! small_disk a disk that can be filled
 //! reread     with paxos: the whole order once more, alike at two nodes
 //! judge      traces, and the checkers on them            outcome   what is printed
+//! networks   who stands in which network
 //! ```
 //!
 //! The seed decides what goes wrong, when, and what clients say. It does not decide when processes run: a run that fails
@@ -23,6 +25,7 @@ pub mod fleet;
 mod guest;
 mod judge;
 mod ledger;
+mod networks;
 mod options;
 mod outcome;
 mod registers;
@@ -113,7 +116,8 @@ fn in_a_network(
     place: &Path,
     stop: Arc<AtomicBool>,
 ) -> Result<Outcome, ChaosError> {
-    let network = Network::build(&Plan { nodes: options.nodes.into(), mtu: 1_500, seed, ethernet: None })?;
+    let plan = Plan { nodes: options.nodes.into(), mtu: 1_500, seed, ethernet: None };
+    let network = Network::several(&plan, &networks::networks(options.protocol, options.nodes))?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
     let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
     let (ledger, history) = (Ledger::default(), History::default());

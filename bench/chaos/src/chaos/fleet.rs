@@ -10,6 +10,7 @@ use consort_sim::trace::witness::SessionEnding;
 use rustix::process::Signal;
 
 use super::board::Board;
+use super::networks::networks;
 use super::options::Retain;
 use super::outcome::ChaosError;
 use super::small_disk::SmallDisk;
@@ -352,8 +353,8 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 }
 
 /// The files of all nodes: they differ in nothing but where Spread clients come in.
-pub fn configs(orders: (Protocol, Storage, Retain), nodes: usize, directory: &Path) -> Vec<String> {
-    (0..nodes).map(|node| config(orders, nodes, &spread_door(directory, node))).collect()
+pub fn configs(orders: (Protocol, Storage, Retain), nodes: u16, directory: &Path) -> Vec<String> {
+    (0..nodes.into()).map(|node| config(orders, nodes, &spread_door(directory, node))).collect()
 }
 
 /// How many bytes of the order are retained: so few that runs reach the end of them, or more than any run says.
@@ -364,7 +365,7 @@ const fn retained(retain: Retain) -> usize {
     }
 }
 
-fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: usize, spread: &Path) -> String {
+fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, spread: &Path) -> String {
     let retain = retained(retain);
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
@@ -382,25 +383,22 @@ fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: usize
     let tail = match protocol {
         Protocol::Paxos => &paxos[..],
         Protocol::MultiRing => &rings[..],
-        Protocol::JoinedRings => return head + &networks(nodes),
+        Protocol::JoinedRings => return head + &described(&networks(protocol, nodes)),
         Protocol::Ring | Protocol::Toto | Protocol::Plato => "",
     };
-    (0..nodes).map(node).fold(head, |file, node| file + &node) + tail
+    (0..usize::from(nodes)).map(node).fold(head, |file, node| file + &node) + tail
 }
 
-/// Two networks that a node in the middle joins. They share the hosts' addresses, and differ in their ports.
-fn networks(nodes: usize) -> String {
-    let gateway = nodes / 2;
-    let network = |id: usize, standing: std::ops::RangeInclusive<usize>| {
-        let port = 4831 + 10 * id;
-        let node =
-            |node| format!("[[network.node]]\nid = {}\naddress = \"{}:{port}\"\n", node + 1, Network::address(node));
-        format!("\n[[network]]\nid = {id}\n{}", standing.map(node).collect::<String>())
+/// Networks with the addresses that nodes have there.
+fn described(networks: &[Vec<usize>]) -> String {
+    let node = |network, node: &usize| {
+        format!("[[network.node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address_in(network, *node))
     };
-    match nodes {
-        ..3 => network(1, 0..=nodes - 1),
-        _ => network(1, 0..=gateway) + &network(2, gateway..=nodes - 1),
-    }
+    let network = |(number, nodes): (usize, &Vec<usize>)| {
+        let nodes: String = nodes.iter().map(|standing| node(number, standing)).collect();
+        format!("\n[[network]]\nid = {}\n{nodes}", number + 1)
+    };
+    networks.iter().enumerate().map(network).collect()
 }
 
 /// Where a node's daemon serves Spread clients.
@@ -418,8 +416,9 @@ mod tests {
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
         let rings = config((Protocol::JoinedRings, Storage::Sync, Retain::Little), 5, Path::new("/d/spread-1.sock"));
-        let gateway = |port| rings.contains(&format!("id = 3\naddress = \"10.77.0.3:{port}\""));
-        assert!(gateway(4841) && gateway(4851) && !rings.contains("[[node]]"), "{rings}");
+        let gateway = |network| rings.contains(&format!("id = 2\naddress = \"10.77.{network}.2\""));
+        assert!(gateway(0) && gateway(1) && !gateway(2) && !rings.contains("[[node]]"), "{rings}");
+        assert_eq!(rings.matches("[[network]]").count(), 3, "{rings}");
         assert!(file.contains(&inner_door().unwrap().to_string()));
         let outer = door(Path::new("/d"), 1).to_string();
         assert!(outer.ends_with("/d/node-2/chaos/node-2.sock"), "{outer}");

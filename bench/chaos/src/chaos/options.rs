@@ -1,4 +1,5 @@
 //! The command line of `cargo chaos run`.
+use super::networks::FEWEST;
 use super::registers::Reads;
 use crate::command::{self, Misuse, within};
 use consort_daemon::config::{PROTOCOLS, Protocol, STORAGES, Storage};
@@ -15,21 +16,27 @@ Usage: cargo chaos run [options]
 
 Runs real daemons in network namespaces while everything goes wrong that a seed
 can think of: kill -9, restart with the state directory kept or lost, leaving in
-good order, SIGSTOP for less and for more than token_loss, up to 2 s, also of all
-at once, partitions, cuts in one direction or between two nodes only, loss, delay,
-jitter, duplication, reordering, corruption, low rates. Real clients send and
-receive in several groups. Storms alternate with calms, in which all must come back to one view and
-all must be delivered that living clients had sent. What every client saw is
-judged by the checkers of the simulator. With paxos all daemons may be killed at
-once, and nodes 1 and 2, of the three acceptors, keep their state. With storage
-memory, and with multiring-paxos, these two are never ended. Clients of paxos also keep registers that are read,
+good order, SIGSTOP for less and for more than token_loss, up to 2 s, also of
+all at once, partitions, cuts in one direction or between two nodes only, loss,
+delay, jitter, duplication, reordering, corruption, low rates. Real clients send
+and receive in several groups. Storms alternate with calms, in which all must
+come back to one view and all must be delivered that living clients had sent.
+What every client saw is judged by the checkers of the simulator.
+
+With paxos all daemons may be killed at once, and nodes 1 and 2, of the three
+acceptors, keep their state. With storage memory, and with multiring-paxos,
+these two are never ended. Clients of paxos also keep registers that are read,
 written, and compared and set; what they were told must be linearizable. Where
-acceptors keep votes on disk, that of node 3 is full now and then: its daemon has
-to say so and end, and is started again with room.
+acceptors keep votes on disk, that of node 3 is full now and then: its daemon
+has to say so and end, and is started again with room.
+
+With multiring each ring is a network of its own, with faults of its own. From 5
+nodes on three of them form a chain, with 3 or 4 nodes two. The nodes that join
+them are killed in turn.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
-iproute2); without them it says so and does nothing, unless CONSORT_REQUIRE_NETNS
-is 1.
+iproute2); without them it says so and does nothing, unless
+CONSORT_REQUIRE_NETNS is 1.
 
   --protocol NAME  ring, toto, plato, paxos, multiring-paxos or multiring: what
                    orders the messages [ring]
@@ -100,6 +107,12 @@ impl Options {
             return Err(Some(
                 "--retain: only paxos on disk keeps all; add --protocol paxos, and no --storage memory".into(),
             ));
+        }
+        if options.protocol == Protocol::JoinedRings && options.nodes < FEWEST {
+            return Err(Some(format!(
+                "--nodes: multiring joins two networks by a gateway, which {} nodes do not make; give {FEWEST} or more",
+                options.nodes
+            )));
         }
         match (options.protocol, options.reads) {
             (Protocol::Paxos, _) | (_, Reads::Ordered) => Ok(options),
@@ -205,6 +218,10 @@ mod tests {
             assert!(problem(vain).starts_with("--retain: only paxos on disk keeps all"), "{}", problem(vain));
         }
         assert_eq!(problem("--retain much"), "--retain: no run retains `much`; use little or all");
+        assert_eq!(
+            problem("--nodes 2 --protocol multiring"),
+            "--nodes: multiring joins two networks by a gateway, which 2 nodes do not make; give 3 or more"
+        );
         assert_eq!(problem("--seed"), "--seed needs a value; see --help");
         assert_eq!(problem("--faults all"), "--faults: there is no such option; --help lists the options");
         assert!(problem("stray").contains("stray"));

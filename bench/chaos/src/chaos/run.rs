@@ -16,6 +16,7 @@ use super::client::{Role, Scope};
 use super::fleet::{Fleet, configs, door, inner_door};
 use super::guest;
 use super::judge::{self, Judge};
+use super::networks::networks;
 use super::options::{Options, Retain};
 use super::outcome::{ChaosError, Outcome};
 use super::registers;
@@ -47,6 +48,8 @@ pub struct Run<'a> {
     options: &'a Options,
     seed: u64,
     network: &'a Network,
+    /// Who stands in which of its networks.
+    networks: Vec<Vec<usize>>,
     board: &'a Board,
     fleet: Fleet<'a>,
     directory: &'a Path,
@@ -139,14 +142,15 @@ impl<'a> Run<'a> {
     ) -> Result<Self, ChaosError> {
         let judges = (0..SCOPES).map(|scope| Judge::new(&judge::file(directory, scope), promised(options.protocol)));
         let judges = judges.collect::<Result<Vec<_>, _>>()?;
-        let files = configs((options.protocol, options.storage, options.retain), network.nodes(), directory);
+        let files = configs((options.protocol, options.storage, options.retain), options.nodes, directory);
         let mut fleet = Fleet::new(network, board, file, directory, &files)?;
         let spared = storm::spared(options.protocol, options.storage, options.nodes, seed);
         spared.fills.into_iter().try_for_each(|node| fleet.give_small_disk(index(node.0)))?;
         fleet.revive()?;
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
         let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());
-        Ok(Self { options, seed, network, board, fleet, directory, judges, weather, outcome, log, stop, sampled })
+        let networks = networks(options.protocol, options.nodes);
+        Ok(Self { options, seed, network, networks, board, fleet, directory, judges, weather, outcome, log, stop, sampled })
     }
 
     /// Storms and calms until the time is over, and the daemons' orderly end.
@@ -204,7 +208,7 @@ impl<'a> Run<'a> {
             if left < Duration::from_secs(1) {
                 break;
             }
-            let storm = storm::draw(nodes, &spared, self.seed, number, left);
+            let storm = storm::draw((nodes, &self.networks), &spared, self.seed, number, left);
             self.storm(&storm)?;
             let took = self.calm()?;
             self.outcome.calms.push(took);
@@ -233,7 +237,7 @@ impl<'a> Run<'a> {
     }
 
     fn begin(&mut self, fault: &Planned) -> Result<(), ChaosError> {
-        self.note(&format!("begins: {}", fault.what))?;
+        self.note(&format!("begins: {fault}"))?;
         *self.outcome.faults.entry(fault.what.kind()).or_default() += 1;
         match fault.what {
             Trouble::Kill { node, disk } => self.fleet.kill(index(node.0), disk)?,
@@ -244,28 +248,30 @@ impl<'a> Run<'a> {
             Trouble::KillAll => {
                 (0..usize::from(self.options.nodes)).try_for_each(|node| self.fleet.kill(node, Disk::Kept))?;
             }
-            link => self.weather.begin(link),
+            link => self.weather.begin(fault.network, link),
         }
         self.set_links(&fault.what)
     }
 
     fn end(&mut self, fault: &Planned) -> Result<(), ChaosError> {
-        self.note(&format!("ends:   {}", fault.what))?;
+        self.note(&format!("ends:   {fault}"))?;
         match fault.what {
             Trouble::Kill { node, .. } | Trouble::Leave { node } => self.fleet.start(index(node.0))?,
             Trouble::Pause { node } => self.fleet.stop(index(node.0), false),
             Trouble::Full { node } => self.fleet.empty(index(node.0))?,
             Trouble::PauseAll => self.fleet.stop_all(false),
             Trouble::KillAll => self.fleet.revive()?,
-            link => self.weather.end(&link),
+            link => self.weather.end(fault.network, link),
         }
         self.set_links(&fault.what)
     }
 
     fn set_links(&self, after: &Trouble) -> Result<(), ChaosError> {
         if after.is_of_links() {
-            for ((from, to), model) in self.weather.links(self.options.nodes) {
-                self.network.set(from, to, &model)?;
+            for (number, nodes) in self.networks.iter().enumerate() {
+                for ((from, to), model) in self.weather.links(number, nodes) {
+                    self.network.set_in(number, from, to, &model)?;
+                }
             }
         }
         Ok(())

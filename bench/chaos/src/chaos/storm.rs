@@ -1,10 +1,12 @@
 //! What a seed draws: storm by storm, what goes wrong, when, and for how long.
+use std::fmt;
 use std::time::Duration;
 
 use consort_daemon::config::{Protocol, Storage};
 use consort_sim::fault::{Disk, Fault, FaultScope, Lanes, NodeSet};
 use consort_types::{NodeId, Rng};
 
+use super::networks::{gateways, networks};
 use super::trouble::Trouble;
 
 /// How long a storm lasts, in milliseconds.
@@ -21,6 +23,17 @@ pub struct Planned {
     pub until: Duration,
     /// What it is.
     pub what: Trouble,
+    /// In which network, counted from 0, where it is about the links of one of several.
+    pub network: Option<usize>,
+}
+
+impl fmt::Display for Planned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.network {
+            Some(network) => write!(f, "{} in network {}", self.what, network + 1),
+            None => self.what.fmt(f),
+        }
+    }
 }
 
 /// Some seconds in which things go wrong.
@@ -39,6 +52,13 @@ pub const SMALL: NodeId = NodeId(3);
 /// memory does over the whole run is seen there.
 pub fn elder(nodes: u16, seed: u64) -> NodeId {
     NodeId(Rng::new(seed).fork(1 << 32).between(1, nodes.into()) as u16)
+}
+
+/// Such a node where networks are joined, whose gateways are ended in turn: one that stands in one network only.
+fn elder_apart(networks: &[Vec<usize>], nodes: u16, seed: u64) -> NodeId {
+    let elder = elder(nodes, seed);
+    let is_gateway = gateways(networks).contains(&(usize::from(elder.0) - 1));
+    if is_gateway { NodeId(1) } else { elder }
 }
 
 /// What a run spares.
@@ -66,16 +86,21 @@ pub fn spared(protocol: Protocol, storage: Storage, nodes: u16, seed: u64) -> Sp
             let fills = Some(SMALL).filter(|node| nodes >= node.0 && *node != elder);
             Spared { daemons: vec![elder], disks: majority, outlasts: true, fills }
         }
+        (Protocol::JoinedRings, _) => {
+            let elder = elder_apart(&networks(protocol, nodes), nodes, seed);
+            Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false, fills: None }
+        }
         _ => Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false, fills: None },
     }
 }
 
-/// The storm of this number, from 0, of a run of so many nodes that spares these; of at most this length.
-pub fn draw(nodes: u16, spared: &Spared, seed: u64, number: u64, most: Duration) -> Storm {
+/// The storm of this number, from 0, of a run with so many nodes in these networks that spares these; of at most this length.
+pub fn draw((nodes, networks): (u16, &[Vec<usize>]), spared: &Spared, seed: u64, number: u64, most: Duration) -> Storm {
     let mut rng = Rng::new(seed).fork(number);
     let length = Duration::from_millis(rng.between(LENGTH_MS.0, LENGTH_MS.1)).min(most);
     let busy = vec![Duration::ZERO; usize::from(nodes) + 1];
-    let mut draw = Draw { nodes, spared, length, busy, rng };
+    let turn = number as usize;
+    let mut draw = Draw { nodes, networks, gateways: gateways(networks), turn, spared, length, busy, rng };
     let mut faults = draw.lasting();
     let mut at = draw.gap();
     while at < length {
@@ -87,6 +112,10 @@ pub fn draw(nodes: u16, spared: &Spared, seed: u64, number: u64, most: Duration)
 
 struct Draw<'a> {
     nodes: u16,
+    networks: &'a [Vec<usize>],
+    gateways: Vec<usize>,
+    /// Whose turn it is among the gateways.
+    turn: usize,
     spared: &'a Spared,
     length: Duration,
     /// Until when each node's daemon is down or stopped.
@@ -116,7 +145,7 @@ impl Draw<'_> {
             Trouble::Rate { scope, bits: self.rng.between(20_000_000, 200_000_000) },
         ];
         let chosen = candidates.into_iter().filter(|_| self.rng.chance(0.3));
-        chosen.map(|what| Planned { from: Duration::ZERO, until, what }).collect()
+        chosen.map(|what| Planned { from: Duration::ZERO, until, what, network: None }).collect()
     }
 
     fn passing(&mut self, from: Duration) -> Option<Planned> {
@@ -129,7 +158,10 @@ impl Draw<'_> {
             11 if self.spared.outlasts => self.full(from),
             _ => None,
         };
-        let what = what.or_else(|| self.link())?;
+        let (network, what) = match what {
+            Some(what) => (None, what),
+            None => self.link()?,
+        };
         let until = self.until(from, &what);
         match what {
             Trouble::Kill { node, .. } | Trouble::Leave { node } | Trouble::Pause { node } | Trouble::Full { node } => {
@@ -138,7 +170,7 @@ impl Draw<'_> {
             Trouble::PauseAll | Trouble::KillAll => self.busy.fill(until),
             _ => {}
         }
-        Some(Planned { from, until, what })
+        Some(Planned { from, until, what, network })
     }
 
     fn until(&mut self, from: Duration, what: &Trouble) -> Duration {
@@ -162,11 +194,21 @@ impl Draw<'_> {
         (self.busy[usize::from(node.0)] <= at).then_some(node)
     }
 
+    /// Every second time it is the next gateway's turn, where there are any.
     fn kill(&mut self, at: Duration) -> Option<Trouble> {
-        let node = self.free(at).filter(|node| !self.spared.daemons.contains(node))?;
+        let gateway = !self.gateways.is_empty() && self.rng.chance(0.5);
+        let node = if gateway { self.next_gateway(at) } else { self.free(at) };
+        let node = node.filter(|node| !self.spared.daemons.contains(node))?;
         let lost = self.rng.chance(0.25) && !self.spared.disks.contains(&node);
         let disk = if lost { Disk::Lost } else { Disk::Kept };
         Some(Trouble::Kill { node, disk })
+    }
+
+    fn next_gateway(&mut self, at: Duration) -> Option<NodeId> {
+        let gateway = self.gateways[self.turn % self.gateways.len()];
+        let is_free = self.busy[gateway + 1] <= at;
+        self.turn += usize::from(is_free);
+        is_free.then_some(NodeId(gateway as u16 + 1))
     }
 
     fn leave(&mut self, at: Duration) -> Option<Trouble> {
@@ -188,10 +230,18 @@ impl Draw<'_> {
         self.busy.iter().all(|until| *until <= at)
     }
 
-    fn link(&mut self) -> Option<Trouble> {
-        let scope = self.scope();
+    /// Something about links: of one network, where there are several.
+    fn link(&mut self) -> Option<(Option<usize>, Trouble)> {
+        let several = self.networks.len() as u64;
+        let network = (several > 1).then(|| self.rng.below(several) as usize);
+        let among = self.networks.get(network.unwrap_or_default())?;
+        Some((network, self.trouble(among)))
+    }
+
+    fn trouble(&mut self, among: &[usize]) -> Trouble {
+        let scope = self.scope(among);
         let p = self.rng.unit() * 0.3;
-        Some(match self.rng.below(12) {
+        match self.rng.below(12) {
             0 => Trouble::Loss { scope, p },
             1 => Trouble::Rate { scope, bits: self.rng.between(500_000, 20_000_000) },
             2 => Trouble::Link(Fault::Duplicate { scope, p }),
@@ -199,16 +249,16 @@ impl Draw<'_> {
             4 => Trouble::Link(Fault::Reorder { scope, p }),
             5 => Trouble::Link(Fault::Corrupt { scope, p: p / 6.0 }),
             6 => Trouble::Link(Fault::Delay { scope, delay: self.delay(), jitter: self.delay() }),
-            7 | 8 => Trouble::Link(Fault::Partition { part: self.part() }),
+            7 | 8 => Trouble::Link(Fault::Partition { part: self.part(among) }),
             9 | 10 => {
-                let scope = if scope == FaultScope::All { FaultScope::To(self.node()) } else { scope };
+                let scope = if scope == FaultScope::All { FaultScope::To(self.pair(among).0) } else { scope };
                 Trouble::Link(Fault::Cut { scope, lanes: Lanes::Both })
             }
             _ => {
-                let (a, b) = self.pair();
+                let (a, b) = self.pair(among);
                 Trouble::Link(Fault::Apart { a, b })
             }
-        })
+        }
     }
 
     fn delay(&mut self) -> Duration {
@@ -216,8 +266,8 @@ impl Draw<'_> {
         Duration::from_micros(self.rng.below(most))
     }
 
-    fn scope(&mut self) -> FaultScope {
-        let (a, b) = self.pair();
+    fn scope(&mut self, among: &[usize]) -> FaultScope {
+        let (a, b) = self.pair(among);
         match self.rng.below(4) {
             0 => FaultScope::All,
             1 => FaultScope::From(a),
@@ -226,21 +276,25 @@ impl Draw<'_> {
         }
     }
 
-    /// Some of the nodes, but neither none nor all.
-    fn part(&mut self) -> NodeSet {
-        let all = (1 << self.nodes) - 1;
+    /// Some of these nodes, but neither none nor all.
+    fn part(&mut self, among: &[usize]) -> NodeSet {
+        let all = (1 << among.len()) - 1;
         let some = self.rng.between(1, all - 1);
-        NodeSet(some << 1)
+        let chosen = among.iter().enumerate().filter(|(at, _)| some >> at & 1 == 1);
+        NodeSet(chosen.fold(0, |part, (_, node)| part | 1 << (node + 1)))
     }
 
     fn node(&mut self) -> NodeId {
         NodeId(self.rng.between(1, self.nodes.into()) as u16)
     }
 
-    fn pair(&mut self) -> (NodeId, NodeId) {
-        let a = self.node();
-        let b = NodeId(1 + (a.0 - 1 + self.rng.between(1, u64::from(self.nodes) - 1) as u16) % self.nodes);
-        (a, b)
+    /// Two of these nodes.
+    fn pair(&mut self, among: &[usize]) -> (NodeId, NodeId) {
+        let many = among.len() as u64;
+        let a = self.rng.below(many);
+        let b = (a + self.rng.between(1, many - 1)) % many;
+        let named = |at: u64| NodeId(among[at as usize] as u16 + 1);
+        (named(a), named(b))
     }
 }
 
@@ -252,7 +306,12 @@ mod tests {
     const LONG: Duration = Duration::from_secs(3_600);
 
     fn drawn(nodes: u16, seed: u64, number: u64) -> Storm {
-        draw(nodes, &spared(Protocol::Ring, Storage::Sync, nodes, seed), seed, number, LONG)
+        drawn_of(Protocol::Ring, Storage::Sync, nodes, (seed, number))
+    }
+
+    fn drawn_of(protocol: Protocol, storage: Storage, nodes: u16, (seed, number): (u64, u64)) -> Storm {
+        let networks = networks(protocol, nodes);
+        draw((nodes, &networks), &spared(protocol, storage, nodes, seed), seed, number, LONG)
     }
 
     fn storms(nodes: u16) -> impl Iterator<Item = Storm> {
@@ -360,7 +419,7 @@ mod tests {
     }
 
     fn paxos(storage: Storage) -> impl Iterator<Item = Planned> {
-        (0..50).flat_map(move |seed| draw(5, &spared(Protocol::Paxos, storage, 5, seed), seed, 0, LONG).faults)
+        (0..50).flat_map(move |seed| drawn_of(Protocol::Paxos, storage, 5, (seed, 0)).faults)
     }
 
     #[test]
@@ -380,5 +439,31 @@ mod tests {
             spared.fills.is_some() == (elder(5, seed) != SMALL)
         }));
         assert!(paxos(Storage::Memory).all(|fault| fault.what != Trouble::KillAll));
+    }
+
+    #[test]
+    fn each_network_has_troubles_of_its_own_and_gateways_are_killed_in_turn() {
+        let all = networks(Protocol::JoinedRings, 7);
+        let (mut troubled, mut killed) = (BTreeSet::new(), BTreeMap::<u16, u32>::new());
+        for seed in 0..50 {
+            for fault in drawn_of(Protocol::JoinedRings, Storage::Sync, 7, (seed, 0)).faults {
+                let stands = |node: NodeId| fault.network.is_none_or(|at| all[at].contains(&(usize::from(node.0) - 1)));
+                match fault.what {
+                    Trouble::Kill { node, .. } => *killed.entry(node.0).or_default() += 1,
+                    Trouble::Link(Fault::Apart { a, b }) => assert!(stands(a) && stands(b), "{fault}"),
+                    Trouble::Link(Fault::Partition { part }) => {
+                        let inside = (1..=7).map(NodeId).filter(|node| part.contains(*node));
+                        let (inside, network) = (inside.collect::<Vec<_>>(), &all[fault.network.unwrap()]);
+                        assert!(inside.iter().all(|node| stands(*node)) && inside.len() < network.len(), "{fault}");
+                    }
+                    _ => {}
+                }
+                troubled.extend(fault.network);
+                assert_eq!(fault.to_string().contains(" in network "), fault.network.is_some());
+            }
+        }
+        assert_eq!(troubled, [0, 1, 2].into());
+        let (gateways, others) = (killed[&3].min(killed[&5]), killed[&2].max(killed[&4]));
+        assert!(gateways > 2 * others, "{killed:?}");
     }
 }

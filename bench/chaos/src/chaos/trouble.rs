@@ -110,21 +110,21 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// What is wrong with the links now.
+/// What is wrong with the links now: in which network, or in all.
 #[derive(Clone, Debug, Default)]
 pub struct Weather {
-    active: Vec<Trouble>,
+    active: Vec<(Option<usize>, Trouble)>,
 }
 
 impl Weather {
     /// One more thing is wrong.
-    pub fn begin(&mut self, trouble: Trouble) {
-        self.active.push(trouble);
+    pub fn begin(&mut self, network: Option<usize>, trouble: Trouble) {
+        self.active.push((network, trouble));
     }
 
     /// One of those that are wrong is over.
-    pub fn end(&mut self, trouble: &Trouble) {
-        if let Some(at) = self.active.iter().position(|active| active == trouble) {
+    pub fn end(&mut self, network: Option<usize>, trouble: Trouble) {
+        if let Some(at) = self.active.iter().position(|active| *active == (network, trouble)) {
             self.active.remove(at);
         }
     }
@@ -134,16 +134,22 @@ impl Weather {
         self.active.clear();
     }
 
-    /// How each ordered pair of nodes fares, counted from 0.
-    pub fn links(&self, nodes: u16) -> BTreeMap<(usize, usize), LinkModel> {
-        let pairs = (0..nodes).flat_map(|from| (0..nodes).map(move |to| (from, to))).filter(|(from, to)| from != to);
-        pairs.map(|(from, to)| ((from.into(), to.into()), self.link(NodeId(from + 1), NodeId(to + 1)))).collect()
+    /// How each ordered pair of the nodes of a network fares, all counted from 0.
+    pub fn links(&self, network: usize, nodes: &[usize]) -> BTreeMap<(usize, usize), LinkModel> {
+        let pairs = nodes.iter().flat_map(|from| nodes.iter().map(move |to| (*from, *to)));
+        let named = |node: usize| NodeId(node as u16 + 1);
+        pairs
+            .filter(|(from, to)| from != to)
+            .map(|(from, to)| ((from, to), self.link(network, named(from), named(to))))
+            .collect()
     }
 
-    fn link(&self, from: NodeId, to: NodeId) -> LinkModel {
-        let faults: Vec<_> = self.active.iter().filter_map(as_fault).collect();
+    fn link(&self, network: usize, from: NodeId, to: NodeId) -> LinkModel {
+        let here =
+            || self.active.iter().filter(|(of, _)| of.is_none_or(|of| of == network)).map(|(_, trouble)| trouble);
+        let faults: Vec<_> = here().filter_map(as_fault).collect();
         let mut model = worsened(LinkModel::default(), &faults, from, to, SimSocket::Data);
-        model.rate = self.active.iter().filter_map(|trouble| rate(trouble, from, to)).min();
+        model.rate = here().filter_map(|trouble| rate(trouble, from, to)).min();
         if model.rate.is_some() {
             model.queue = QUEUE;
         }
@@ -183,23 +189,23 @@ mod tests {
         let mut weather = Weather::default();
         let loss = Trouble::Loss { scope: ALL, p: 0.5 };
         let cut = Trouble::Link(Fault::Cut { scope: FaultScope::Between(NodeId(1), NodeId(3)), lanes: Lanes::Both });
-        [loss, loss, cut].into_iter().for_each(|trouble| weather.begin(trouble));
-        let links = weather.links(3);
+        [loss, loss, cut].into_iter().for_each(|trouble| weather.begin(None, trouble));
+        let links = weather.links(0, &[0, 1, 2]);
         assert_eq!((links.len(), links[&(0, 1)].loss, links[&(0, 2)].cut, links[&(2, 0)].cut), (6, 0.75, true, false));
-        weather.end(&loss);
-        weather.end(&cut);
-        let links = weather.links(3);
+        weather.end(None, loss);
+        weather.end(None, cut);
+        let links = weather.links(0, &[0, 1, 2]);
         assert_eq!((links[&(0, 2)].loss, links[&(0, 2)].cut), (0.5, false));
         weather.clear();
-        assert!(weather.links(3).values().all(|model| *model == LinkModel::default()));
+        assert!(weather.links(0, &[0, 1, 2]).values().all(|model| *model == LinkModel::default()));
     }
 
     #[test]
     fn the_lowest_rate_counts_and_its_queue_is_bounded() {
         let mut weather = Weather::default();
-        weather.begin(Trouble::Rate { scope: ALL, bits: 9 });
-        weather.begin(Trouble::Rate { scope: FaultScope::From(NodeId(2)), bits: 5 });
-        let links = weather.links(2);
+        weather.begin(None, Trouble::Rate { scope: ALL, bits: 9 });
+        weather.begin(None, Trouble::Rate { scope: FaultScope::From(NodeId(2)), bits: 5 });
+        let links = weather.links(0, &[0, 1]);
         let rates = [(0, 1), (1, 0)].map(|pair| (links[&pair].rate, links[&pair].queue));
         assert_eq!(rates, [(Some(9), QUEUE), (Some(5), QUEUE)]);
     }
@@ -207,13 +213,27 @@ mod tests {
     #[test]
     fn parts_and_pairs_are_named_as_in_the_configuration() {
         let mut weather = Weather::default();
-        weather.begin(Trouble::Link(Fault::Partition { part: NodeSet(0b0110) }));
-        let cut: Vec<_> = weather.links(3).into_iter().filter(|(_, model)| model.cut).map(|(pair, _)| pair).collect();
+        weather.begin(None, Trouble::Link(Fault::Partition { part: NodeSet(0b0110) }));
+        let cut: Vec<_> =
+            weather.links(0, &[0, 1, 2]).into_iter().filter(|(_, model)| model.cut).map(|(pair, _)| pair).collect();
         assert_eq!(cut, [(0, 2), (1, 2), (2, 0), (2, 1)], "1 and 2 on one side, 3 on the other");
         let apart = Trouble::Link(Fault::Apart { a: NodeId(1), b: NodeId(2) });
         assert_eq!(
             (apart.kind(), apart.to_string()),
             ("non-transitive cut", "n1 and n2 do not hear each other".into())
         );
+    }
+
+    #[test]
+    fn what_is_wrong_in_one_network_leaves_the_others_alone() {
+        let mut weather = Weather::default();
+        weather.begin(Some(1), Trouble::Loss { scope: ALL, p: 0.5 });
+        weather.begin(None, Trouble::Rate { scope: ALL, bits: 9 });
+        let links = |network| weather.links(network, &[2, 4]);
+        assert_eq!(links(1).keys().copied().collect::<Vec<_>>(), [(2, 4), (4, 2)]);
+        assert_eq!((links(0)[&(2, 4)].loss, links(1)[&(2, 4)].loss), (0.0, 0.5));
+        assert_eq!((links(0)[&(2, 4)].rate, links(1)[&(2, 4)].rate), (Some(9), Some(9)));
+        weather.end(Some(1), Trouble::Loss { scope: ALL, p: 0.5 });
+        assert_eq!(weather.links(1, &[2, 4])[&(2, 4)].loss, 0.0);
     }
 }

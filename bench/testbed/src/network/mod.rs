@@ -1,6 +1,6 @@
 //! A network of this machine: nodes in namespaces of their own, each with a TAP device, and between them a switch in this
 //! process that runs the simulator's own link model in real time. Kernels often lack netem; and so there is one model of a
-//! bad network, in both worlds.
+//! bad network, in both worlds. Nodes may also stand in several networks, each with a switch of its own.
 //!
 //! ```text
 //! fabric      what a switch does with a frame, without sockets and clock        ethernet
@@ -28,7 +28,7 @@ use consort_sim::link::LinkModel;
 
 use ethernet::Ethernet;
 use namespace::{Namespace, NetworkError, failed, owner, remove_stale, requirements, stale};
-use port::{INTERFACE, Port};
+use port::{INTERFACE, Port, interface};
 use switch::{Ended, Report, Switch};
 
 /// How a network is built.
@@ -44,13 +44,21 @@ pub struct Plan {
     pub ethernet: Option<Ethernet>,
 }
 
-/// Nodes `0..n`, each in a network namespace with one interface, and a switch between them. Nothing else is reachable
-/// from inside. Dropping it ends every process in it and removes all.
+/// Nodes `0..n`, each in a network namespace with an interface to each network in which it stands, and a switch for each
+/// network. Nothing else is reachable from inside. Dropping it ends every process in it and removes all.
 #[derive(Debug)]
 pub struct Network {
-    // The switch goes first: it holds the interfaces.
-    switch: Switch,
+    // The switches go first: they hold the interfaces.
+    segments: Vec<Segment>,
     namespaces: Vec<Namespace>,
+}
+
+/// One network of a [`Network`].
+#[derive(Debug)]
+struct Segment {
+    switch: Switch,
+    /// The nodes that stand in it, by their ports.
+    nodes: Vec<usize>,
 }
 
 /// Frames that may wait in an interface until the switch comes to read them; the default of 1000 is full in a moment
@@ -63,17 +71,26 @@ impl Network {
     /// # Errors
     /// [`NetworkError`] says what is missing or what the system refused; nothing stays behind.
     pub fn build(plan: &Plan) -> Result<Self, NetworkError> {
+        Self::several(plan, &[(0..plan.nodes).collect()])
+    }
+
+    /// Builds several networks with perfect links; each has these of the nodes. There are no ways between them but through
+    /// nodes that stand in two.
+    ///
+    /// # Errors
+    /// As [`Network::build`].
+    pub fn several(plan: &Plan, networks: &[Vec<usize>]) -> Result<Self, NetworkError> {
         static SERIAL: AtomicUsize = AtomicUsize::new(0);
         requirements()?;
         remove_stale();
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let namespaces = (1..=plan.nodes).map(|node| Namespace::create(serial, node)).collect::<Result<Vec<_>, _>>()?;
-        let ports = namespaces.iter().map(Port::open).collect::<Result<Vec<_>, _>>()?;
-        for (node, namespace) in namespaces.iter().enumerate() {
+        for namespace in &namespaces {
             namespace.enter(without_ipv6)?.map_err(failed("switch off IPv6"))?;
-            namespace.configure(&batch(node, plan.mtu))?;
         }
-        Ok(Self { switch: Switch::start(ports, plan.seed, plan.ethernet.as_ref())?, namespaces })
+        let segments = networks.iter().enumerate();
+        let segments = segments.map(|(number, nodes)| Segment::build(plan, &namespaces, number, nodes));
+        Ok(Self { segments: segments.collect::<Result<_, _>>()?, namespaces })
     }
 
     /// How many nodes it has.
@@ -81,9 +98,14 @@ impl Network {
         self.namespaces.len()
     }
 
-    /// The address of a node, which must be below 254.
+    /// The address of a node, which must be below 254, in the first network.
     pub fn address(node: usize) -> Ipv4Addr {
-        Ipv4Addr::new(10, 77, 0, node as u8 + 1)
+        Self::address_in(0, node)
+    }
+
+    /// The address of a node in one of several networks, both below 254.
+    pub fn address_in(network: usize, node: usize) -> Ipv4Addr {
+        Ipv4Addr::new(10, 77, network as u8, node as u8 + 1)
     }
 
     /// A node's namespace.
@@ -102,12 +124,24 @@ impl Network {
         self.namespaces[node].spawn(command)
     }
 
-    /// How frames fare on the way from one node to another.
+    /// How frames fare on the way from one node to another, in each network in which both stand.
     ///
     /// # Errors
     /// [`Ended`].
     pub fn set(&self, from: usize, to: usize, model: &LinkModel) -> Result<(), Ended> {
-        self.switch.set(from, to, model.clone())
+        (0..self.segments.len()).try_for_each(|network| self.set_in(network, from, to, model))
+    }
+
+    /// The same in one network. Nothing happens where one of them does not stand there.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub fn set_in(&self, network: usize, from: usize, to: usize, model: &LinkModel) -> Result<(), Ended> {
+        let Some(segment) = self.segments.get(network) else { return Ok(()) };
+        match (segment.port(from), segment.port(to)) {
+            (Some(from), Some(to)) => segment.switch.set(from, to, model.clone()),
+            _ => Ok(()),
+        }
     }
 
     /// How frames fare on every way.
@@ -119,12 +153,12 @@ impl Network {
         pairs.filter(|(from, to)| from != to).try_for_each(|(from, to)| self.set(from, to, model))
     }
 
-    /// What the switch did.
+    /// What the switch of the first network did.
     ///
     /// # Errors
     /// [`Ended`].
     pub fn report(&self) -> Result<Report, Ended> {
-        self.switch.report()
+        self.segments.first().ok_or(Ended)?.switch.report()
     }
 
     /// Frames that a node's kernel dropped before the switch could read them. Expected to be 0: these losses are not the
@@ -132,6 +166,22 @@ impl Network {
     pub fn dropped_before(&self, node: usize) -> Result<u64, NetworkError> {
         let table = self.namespaces[node].enter(|| std::fs::read_to_string("/proc/thread-self/net/dev"))?;
         Ok(transmit_drops(&table.map_err(failed("read the interface's counters"))?))
+    }
+}
+
+impl Segment {
+    fn build(plan: &Plan, namespaces: &[Namespace], number: usize, nodes: &[usize]) -> Result<Self, NetworkError> {
+        let ports = nodes.iter().map(|node| Port::open(&namespaces[*node], number));
+        let ports = ports.collect::<Result<Vec<_>, _>>()?;
+        for node in nodes {
+            namespaces[*node].configure(&batch(number, *node, plan.mtu))?;
+        }
+        let switch = Switch::start(ports, plan.seed.wrapping_add(number as u64), plan.ethernet.as_ref())?;
+        Ok(Self { switch, nodes: nodes.to_vec() })
+    }
+
+    fn port(&self, node: usize) -> Option<usize> {
+        self.nodes.iter().position(|other| *other == node)
     }
 }
 
@@ -151,15 +201,16 @@ fn without_ipv6() -> io::Result<()> {
 }
 
 /// The `ip` commands that make an interface usable: its address, and a route for all multicast groups.
-fn batch(node: usize, mtu: usize) -> String {
-    let (address, last) = (Network::address(node), node + 1);
+fn batch(network: usize, node: usize, mtu: usize) -> String {
+    let (address, last, interface) = (Network::address_in(network, node), node + 1, interface(network));
     format!(
         "link set lo up\n\
-         link set {INTERFACE} address 02:00:0a:4d:00:{last:02x}\n\
-         link set {INTERFACE} mtu {mtu} txqueuelen {TRANSMIT_QUEUE}\n\
-         link set {INTERFACE} up\n\
-         address add {address}/24 dev {INTERFACE}\n\
-         route add 224.0.0.0/4 dev {INTERFACE}\n"
+         link set {interface} address 02:00:0a:4d:{network:02x}:{last:02x}\n\
+         link set {interface} mtu {mtu} txqueuelen {TRANSMIT_QUEUE}\n\
+         link set {interface} up\n\
+         address add {address}/24 dev {interface}\n\
+         route add 224.0.0.0/4 dev {interface} metric {last_resort}\n",
+        last_resort = network + 1
     )
 }
 

@@ -6,8 +6,13 @@ use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
 use super::namespace::{Namespace, NetworkError, failed};
 
-/// The interface's name within its namespace.
+/// The interface's name within its namespace, where nodes stand in one network.
 pub const INTERFACE: &str = "eth0";
+
+/// The name of the interface to one of several networks, counted from 0.
+pub fn interface(network: usize) -> String {
+    format!("eth{network}")
+}
 
 /// The largest frame a TAP device gives: an MTU of 65,535 and the Ethernet header.
 pub const FRAME_MAX: usize = 65_535 + 14;
@@ -19,13 +24,13 @@ pub struct Port {
 }
 
 impl Port {
-    /// Makes the interface within the namespace, still down and without address.
+    /// Makes the interface to a network within the namespace, still down and without address.
     ///
     /// # Errors
     /// The system's.
-    pub fn open(namespace: &Namespace) -> Result<Self, NetworkError> {
+    pub fn open(namespace: &Namespace, network: usize) -> Result<Self, NetworkError> {
         let what = || format!("open a TAP device in {}", namespace.name());
-        let build = || DeviceBuilder::new().name(INTERFACE).layer(Layer::L2).enable(false).build_sync();
+        let build = || DeviceBuilder::new().name(interface(network)).layer(Layer::L2).enable(false).build_sync();
         let device = namespace.enter(build)?.map_err(failed(what()))?;
         device.set_nonblocking(true).map_err(failed(what()))?;
         Ok(Self { device })

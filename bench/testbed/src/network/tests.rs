@@ -1,6 +1,7 @@
 //! The network itself, probed with UDP. Needs root, `ip` and TUN; elsewhere each test says why it is skipped, and fails if
 //! `CONSORT_REQUIRE_NETNS=1`.
 mod narrow;
+mod several;
 mod vanished;
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
