@@ -150,7 +150,21 @@ impl<'a> Run<'a> {
         let outcome = Outcome { nodes: options.nodes, ..Outcome::default() };
         let (weather, log, sampled) = (Weather::default(), File::create(faults(directory))?, Instant::now());
         let networks = networks(options.protocol, options.nodes);
-        Ok(Self { options, seed, network, networks, board, fleet, directory, judges, weather, outcome, log, stop, sampled })
+        Ok(Self {
+            options,
+            seed,
+            network,
+            networks,
+            board,
+            fleet,
+            directory,
+            judges,
+            weather,
+            outcome,
+            log,
+            stop,
+            sampled,
+        })
     }
 
     /// Storms and calms until the time is over, and the daemons' orderly end.

@@ -21,10 +21,10 @@
 //! | TO1p | positions increase and mean one message each | `position` |
 //! | TO2 | no gap within a regular view | `no_gap` |
 //! | TO3 | what is left out while a view is closed has no sender there | `no_sender_left_out` |
-//! | SF1 | what one delivers as safe, all deliver | `safe_delivered` |
-//! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installed` |
-//! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_closing` |
-//! | SF4 | what one delivers as safe, all hold | `safe_held` |
+//! | SF1 | what one delivers as safe, all deliver | `safe_delivery` |
+//! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installation` |
+//! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_transition` |
+//! | SF4 | what one delivers as safe, all hold | `safe_possession` |
 //! | UA | what a majority has ordered stands for all, in every view and life | `uniform` |
 //! | OF | offers are made once and closed once, and nothing overtakes them | `offers` |
 //! | PR | there is one primary view at a time | `primary` |
@@ -33,9 +33,9 @@
 //! | GM | messages to groups go to members, once, in one order | `group_messages` |
 //! | GS | who moved together was given the same of a group | `group_moves` |
 //! | GH | daemons of a view have the same groups | `group_state` |
-//! | RP | what is read by position is the order, without gaps | `by_position` |
+//! | RP | what is read by position is the order, without gaps | `position_order` |
 //! | OL | never two lead at one time, leases end in time, and fences rise | `one_leader` |
-//! | RS | a reader that outlives its daemons is told each message once, in order, or what it is not told | `resumed` |
+//! | RS | a reader that outlives its daemons is told each message once, in order, or what it is not told | `reader_resumption` |
 //! | PF | what a session is told of its sends is true, and stays so | `fates` |
 //! | PD | a producer's send is delivered once, in order, or not at all | `once` |
 //! | PT | members of a view that counts have the same table of producers | `producer_tables` |

@@ -192,8 +192,7 @@ fn is_united(
     // A ring holds one whose tokens come only as copies (R25): with none of the core, or with all and others like it.
     let draws = |node: &&NodeId| core.iter().any(|member| both(Carried::Copies, **node, *member));
     let drawn: Vec<_> = outside.iter().filter(draws).copied().collect();
-    let all = |node: &NodeId| {
-        core.iter().chain(&drawn).all(|other| other == node || both(Carried::Copies, *node, *other))
-    };
+    let all =
+        |node: &NodeId| core.iter().chain(&drawn).all(|other| other == node || both(Carried::Copies, *node, *other));
     apart(Carried::All) && drawn.iter().all(all)
 }

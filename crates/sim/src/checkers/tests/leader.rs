@@ -1,9 +1,7 @@
 //! Candidates of an election.
 use crate::checkers::{Bounds, judge};
 use crate::message::Process;
-use crate::trace::{
-    InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep, Occurrence, Trace, TraceEvent,
-};
+use crate::trace::{InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep, Occurrence, Trace, TraceEvent};
 use LedStep::{Acts, Hole, Leads, Sent, Stops};
 use consort_types::{Instant, MemberId, NodeId, ViewId};
 
@@ -69,7 +67,14 @@ fn fences_fall_only_where_no_majority_remembers_and_disks_forget() {
             push(3, *process, Occurrence::Numbered(table));
         }
         let led = |step, serial, fence, until| {
-            Occurrence::Led(Box::new(LedRecord { step, candidate: 1, serial, fence, until: Instant(until), lease: 100 }))
+            Occurrence::Led(Box::new(LedRecord {
+                step,
+                candidate: 1,
+                serial,
+                fence,
+                until: Instant(until),
+                lease: 100,
+            }))
         };
         push(10, lives[0], led(Sent, 1, 0, 0));
         push(11, lives[0], led(Leads, 1, 5, 100));
