@@ -123,7 +123,7 @@ impl<E: Engine> Node<E> {
         let groups: Vec<_> = self.groups.groups_of((me, client)).cloned().collect();
         if self.clients.chose_policy(client) && !self.replays && !self.retention.is_off() {
             // Too many groups that are read: the gap is told.
-            let _ = self.retention.is_read(&groups);
+            let _ = self.retention.is_read(&groups, self.now);
         }
         self.clients.demotions().leaves(client, groups);
     }

@@ -4,6 +4,19 @@ use consort_multiring_paxos::MultiRing;
 use consort_sim::fault::Kinds;
 use consort_worlds::run;
 
+/// A reading began with a group that all were about to forget, and the word that it is read stood in an order that stood
+/// still.
+const REPLAYED: [u64; 1] = [380];
+
+#[test]
+fn seeds_that_once_broke_a_promise_keep_all() {
+    for seed in REPLAYED {
+        let outcome = run::<MultiRing>(seed, &Kinds::all(), &|_| {}, false).unwrap();
+        let broken: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
+        assert!(broken.is_empty() && outcome.totals.resumed > 0, "seed {seed}: {}", broken.join("\n"));
+    }
+}
+
 #[test]
 fn many_rings_keep_all_promises_whatever_goes_wrong() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);

@@ -33,7 +33,7 @@ impl<E: Engine> Node<E> {
             return ReaderWait::Order;
         }
         //= E27
-        match self.retention.is_read(&reader.groups) {
+        match self.retention.is_read(&reader.groups, self.now) {
             Ok(true) => {}
             Ok(false) => return ReaderWait::Order,
             Err(most) => {

@@ -238,14 +238,19 @@ impl Retention {
         self.version += 1;
     }
 
-    /// Whether all know that these groups are read; they are told if not. An error if there are too many.
-    pub fn is_read(&mut self, groups: &[GroupName]) -> Result<bool, usize> {
-        let unknown: Vec<_> = groups.iter().filter(|group| !self.groups.contains_key(*group)).cloned().collect();
-        if self.groups.len() + unknown.len() > GROUPS_MOST {
+    /// Whether all know that these groups are read, and do not forget it soon; they are told if not. An error if there are
+    /// too many.
+    pub fn is_read(&mut self, groups: &[GroupName], now: Instant) -> Result<bool, usize> {
+        //= E27
+        let lasts = |group: &ReadGroup| now.since(group.said) < self.forgotten_after() / 2;
+        let is_known = |group: &&GroupName| self.groups.get(*group).is_some_and(lasts);
+        let to_say: Vec<_> = groups.iter().filter(|group| !is_known(group)).cloned().collect();
+        let unknown = to_say.iter().filter(|group| !self.groups.contains_key(*group)).count();
+        if self.groups.len() + unknown > GROUPS_MOST {
             return Err(GROUPS_MOST);
         }
-        let all = unknown.is_empty();
-        self.say(unknown);
+        let all = to_say.is_empty();
+        self.say(to_say);
         Ok(all)
     }
 
@@ -294,20 +299,26 @@ impl Retention {
         (self.keep / 3).max(SWEEP_LEAST)
     }
 
+    fn forgotten_after(&self) -> Duration {
+        (self.keep * 2).max(SWEEP_LEAST * 6)
+    }
+
     pub fn next_sweep(&self) -> Option<Instant> {
         self.swept.map(|swept| swept + self.sweep_each())
     }
 
-    /// Says again what is read here, and forgets what nobody has read for long.
+    /// Says again what is read here, and forgets what nobody has read for long: not what is read here, whose word may wait
+    /// for its place in the order.
     pub fn sweep(&mut self, read_here: impl Iterator<Item = GroupName>, now: Instant) {
         if self.next_sweep().is_none_or(|at| now < at) {
             return;
         }
         self.trim(now);
         self.asked.clear();
+        let (read_here, bound) = (read_here.collect::<BTreeSet<_>>(), self.forgotten_after());
+        //= E27
+        self.groups.retain(|name, group| read_here.contains(name) || now.since(group.said) < bound);
         self.say(read_here);
-        let bound = (self.keep * 2).max(SWEEP_LEAST * 6);
-        self.groups.retain(|_, group| now.since(group.said) < bound);
         if self.groups.is_empty() {
             self.kept.clear();
             self.bytes = 0;

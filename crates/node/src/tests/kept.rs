@@ -240,3 +240,27 @@ fn members_that_come_learn_what_is_read_before_anything_is_sent() {
     assert!(!lines.iter().any(|line| line.starts_with("gap")), "{lines:?}");
     assert!(lines.iter().any(|line| line.ends_with(" together")), "{lines:?}");
 }
+
+#[test]
+fn that_a_group_is_read_is_told_again_before_a_reading_begins_where_it_is_soon_forgotten() {
+    //= E27 test
+    let (mut world, ann) = world_of(1);
+    world.nodes[0].retention = crate::Retention::new(1 << 20, Duration::from_secs(1));
+    install(&mut world, 0, &[0]);
+    world.settle();
+    let rea = world.connect(0, "rea");
+    read_new(&mut world, rea, "g");
+    world.vanish(rea);
+    let mut told_for = |secs: u64| {
+        world.now += Duration::from_secs(secs);
+        let (roy, before) = (world.connect(0, "roy"), newest(&world));
+        read_new(&mut world, roy, "g");
+        let said = newest(&world) - before;
+        say(&mut world, ann, &["g"], "hello");
+        assert_eq!(texts(&mut world, roy), ["hello"]);
+        world.vanish(roy);
+        said
+    };
+    assert_eq!(told_for(1), 0, "all know it for five seconds more");
+    assert_eq!(told_for(3), 1, "they might forget it before the next word has its place");
+}
