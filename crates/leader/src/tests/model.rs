@@ -453,11 +453,17 @@ fn noticed(mutant: Option<Mutant>, wrong: Option<Wrong>) -> Option<(u64, String)
         .find_map(|seed| World::new(seed, mutant, wrong).run().problem.map(|problem| (seed, problem)))
 }
 
+/// The rule that the environment breaks, for `cargo xtask mutants`.
+fn broken() -> Option<Mutant> {
+    let name = std::env::var("CONSORT_LEADER_MUTANT").ok()?;
+    Some(*Mutant::ALL.iter().find(|mutant| mutant.name() == name).unwrap())
+}
+
 #[test]
 fn never_two_lead_and_fences_rise() {
     let (mut elections, mut views) = (0, 0);
     for seed in 0..seeds() {
-        let outcome = World::new(seed, None, None).run();
+        let outcome = World::new(seed, broken(), None).run();
         assert_eq!(outcome.problem, None, "seed {seed}");
         elections += outcome.elections;
         views += outcome.views;
