@@ -10,7 +10,6 @@
 //! guest      comes and goes, by both doors              ledger  what guests were told must be in one order
 //! spread     the protocol of Spread clients, to the byte
 //! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
-//! small_disk a disk that can be filled
 //! reread     with paxos: the whole order once more, alike at two nodes
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! networks   who stands in which network
@@ -31,7 +30,6 @@ mod outcome;
 mod registers;
 mod reread;
 mod run;
-mod small_disk;
 mod spread;
 mod storm;
 mod trouble;
@@ -52,7 +50,7 @@ use consort_testbed::network::{Network, Plan};
 use consort_testbed::network::{directory, program};
 use consort_testbed::{promised, seed_from_clock, stop_on_signals};
 use ledger::Ledger;
-use options::Options;
+use options::{Options, Retain};
 use outcome::{ChaosError, Outcome};
 use registers::History;
 use registers::caller::{CALLERS, Caller};
@@ -119,6 +117,7 @@ fn in_a_network(
     let plan = Plan { nodes: options.nodes.into(), mtu: 1_500, seed, ethernet: None };
     let network = Network::several(&plan, &networks::networks(options.protocol, options.nodes))?;
     let board = Board::new(options.nodes, CLIENTS, SCOPES);
+    let board = if options.retain == Retain::All { board.reread() } else { board };
     let (roles, groups) = (run::roles(options.nodes, seed, place)?, run::guest_groups()?);
     let (ledger, history) = (Ledger::default(), History::default());
     let group = run::registers_group()?;

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
 mod support;
+use consort_testbed::SmallDisk;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use support::{Daemon, World, wait_until};
 
 const PAXOS: [&str; 4] = ["--nodes", "3", "--protocol", "paxos"];
@@ -28,40 +28,6 @@ fn is_in_view(world: &World, node: &str) -> bool {
     world.run(&["status", "--node", node, "--json"]).out.contains("in view")
 }
 
-/// A file system of its own in memory, of a few megabytes; gone when dropped.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    /// None, with the reason printed, where this user may not mount one.
-    fn mount(at: &Path, size: &str) -> Option<Self> {
-        std::fs::create_dir_all(at).unwrap();
-        let options = format!("size={size}");
-        let ran = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).output();
-        match ran {
-            Ok(ran) if ran.status.success() => Some(Self(at.to_owned())),
-            Ok(ran) => {
-                eprintln!("skipped: cannot mount a small disk: {}", String::from_utf8_lossy(&ran.stderr).trim());
-                None
-            }
-            Err(error) => {
-                eprintln!("skipped: cannot mount a small disk: {error}");
-                None
-            }
-        }
-    }
-
-    fn grow(&self, size: &str) {
-        let options = format!("remount,size={size}");
-        assert!(Command::new("mount").args(["-o", &options]).arg(&self.0).status().unwrap().success());
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
-}
-
 /// The directory of a node's votes, somewhere below.
 fn votes(below: &Path) -> Option<PathBuf> {
     let inside = std::fs::read_dir(below).ok()?.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -77,7 +43,7 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
     for storage in ["sync", "async"] {
         let world = World::new();
         let home = world.path("small");
-        let Some(disk) = SmallDisk::mount(&home, "2m") else { return };
+        let Some(disk) = SmallDisk::mount_for_test(&home, 2 << 20) else { return };
         let storage = ["--storage", storage];
         let small = [&storage[..], &["--state-dir", home.to_str().unwrap()]].concat();
         let mut daemons = [daemon(&world, "1", &storage), daemon(&world, "2", &storage), daemon(&world, "3", &small)];
@@ -94,7 +60,7 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
         let again =
             world.run(&[&["daemon", "--cluster", &world.cluster], &PAXOS[..], &["--node", "3"], &small].concat());
         assert!(again.code != 0 && again.errors.contains(home.to_str().unwrap()), "{}", again.errors);
-        disk.grow("256m");
+        disk.resize(256 << 20).unwrap();
         daemons[2] = daemon(&world, "3", &small);
         wait_until("node 3 is back", || is_in_view(&world, "3"));
         // Its vote is needed now.

@@ -377,7 +377,7 @@ fn own_tests(mutant: Mutant) -> Option<OwnTests> {
         }
         Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
         Mutant::Node(mutant) if mutant.is_of_producers() => ("consort-node", "tests::producers", "CONSORT_NODE_MUTANT"),
-        Mutant::Node(consort_node::Mutant::ReadsUntold) => ("consort-node", "tests::kept", "CONSORT_NODE_MUTANT"),
+        Mutant::Node(mutant) if mutant.is_of_readers() => ("consort-node", "tests::kept", "CONSORT_NODE_MUTANT"),
         Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
         Mutant::Leader(_) => ("consort-leader", "tests::model::never", "CONSORT_LEADER_MUTANT"),
         Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),

@@ -27,8 +27,9 @@ pub struct Board {
     pub round: AtomicU64,
     /// How many messages their senders know to be ordered.
     pub acknowledged: AtomicU64,
-    /// Of each of them its SHA-256, for its payload names client and number; and which it is.
-    pub said: Mutex<BTreeMap<Digest, String>>,
+    /// Where the order is read again at the end: of each of them its SHA-256, for its payload names client and number; and
+    /// which it is.
+    pub said: Option<Mutex<BTreeMap<Digest, String>>>,
     /// Names for lives and clients.
     pub cast: Mutex<NameBook>,
     nodes: Vec<Mutex<Home>>,
@@ -78,12 +79,17 @@ impl Board {
             last_word: AtomicU64::new(0),
             round: AtomicU64::new(0),
             acknowledged: AtomicU64::new(0),
-            said: Mutex::default(),
+            said: None,
             cast: Mutex::default(),
             nodes: (0..nodes).map(|_| Mutex::default()).collect(),
             clients: (0..nodes * clients).map(|_| Mutex::default()).collect(),
             notes: (0..scopes).map(|_| Mutex::default()).collect(),
         }
+    }
+
+    /// The same, for a run that reads the order again.
+    pub fn reread(self) -> Self {
+        Self { said: Some(Mutex::default()), ..self }
     }
 
     /// The time, on the one clock of all traces.

@@ -192,7 +192,10 @@ impl<'a> Session<'a> {
             self.board.acknowledged.fetch_add(progress.ordered.saturating_sub(known), Ordering::Relaxed);
             self.ordered = progress.ordered;
             let rest = self.waits.split_off(&(progress.ordered + 1));
-            held(&self.board.said).extend(std::mem::replace(&mut self.waits, rest).into_values());
+            let known = std::mem::replace(&mut self.waits, rest).into_values();
+            if let Some(said) = &self.board.said {
+                held(said).extend(known);
+            }
             self.see(&session::DaemonEvent::Progress(progress));
         }
         self.board.state(self.role.number).owed = self.client.sent() - progress.ordered;
@@ -216,6 +219,12 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Which of its requests this is.
+    fn describe(&self, number: u64, len: usize) -> String {
+        let (client, life) = (self.role.number, self.life);
+        format!("request {number} of client {client} in life {life} of its daemon, {len} bytes")
+    }
+
     /// Sends a message, if there is credit for it. Where the session is over, that is found out when it is read.
     fn speak(&mut self, rng: &mut Rng) {
         let (service, groups, len) = draft(&self.role.groups, rng);
@@ -226,9 +235,9 @@ impl<'a> Session<'a> {
         if sent.is_ok() || self.client.sent() > before {
             self.count += 1;
             let (number, count) = (self.client.sent(), self.count);
-            let (client, life, len) = (self.role.number, self.life, payload.len());
-            let text = format!("request {number} of client {client} in life {life} of its daemon, {len} bytes");
-            self.waits.insert(number, (digest(&payload), text));
+            if self.board.said.is_some() {
+                self.waits.insert(number, (digest(&payload), self.describe(number, payload.len())));
+            }
             for (_, witness) in &mut self.witnesses {
                 witness.submitted(at, number, count, &groups, (service, payload.len()));
             }

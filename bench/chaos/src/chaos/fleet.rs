@@ -13,9 +13,9 @@ use super::board::Board;
 use super::networks::networks;
 use super::options::Retain;
 use super::outcome::ChaosError;
-use super::small_disk::SmallDisk;
 use consort_daemon::config::{Protocol, Storage};
 use consort_daemon::usage::resident;
+use consort_testbed::SmallDisk;
 use consort_testbed::network::Network;
 use consort_testbed::network::memory::Course;
 use consort_testbed::network::namespace::{NetworkError, failed};
@@ -25,6 +25,8 @@ use consort_testbed::network::process::Process;
 pub const CLUSTER: &str = "chaos";
 /// Where a daemon also serves clients within its namespace.
 const LISTEN: &str = "127.0.0.1:4840";
+/// How many bytes a disk that can be filled takes otherwise.
+const DISK: u64 = 1 << 30;
 /// How long a daemon may need to end when asked to.
 const LEAVE: Duration = Duration::from_secs(15);
 /// How long a daemon may take to say how it is.
@@ -123,7 +125,8 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// The system's.
     pub fn give_small_disk(&mut self, node: usize) -> Result<(), ChaosError> {
-        self.homes[node].disk = Some(SmallDisk::mount(&disk(&self.directory, node)).map_err(failed("mount a disk"))?);
+        self.homes[node].disk =
+            Some(SmallDisk::mount(&disk(&self.directory, node), DISK).map_err(failed("mount a disk"))?);
         Ok(())
     }
 
@@ -155,7 +158,7 @@ impl<'a> Fleet<'a> {
             }
             self.times_full += 1;
         }
-        home.disk.iter().try_for_each(SmallDisk::empty).map_err(failed("empty a disk"))?;
+        home.disk.iter().try_for_each(|disk| disk.resize(DISK)).map_err(failed("empty a disk"))?;
         self.start(node)
     }
 

@@ -44,8 +44,8 @@ CONSORT_REQUIRE_NETNS is 1.
   --reads HOW      how registers are read: ordered, or local, without the order:
                    such a run must end red [ordered]
   --retain WHAT    how much of the order acceptors of paxos keep: little, so that
-                   some must start anew, or all: at the end it is read again at
-                   nodes 1 and 2, alike and with all that was acknowledged [little]
+                   some must start anew, or all, which at the end nodes 1 and 2
+                   tell again, alike and with all that was acknowledged [little]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds

@@ -17,7 +17,7 @@ use super::fleet::{Fleet, configs, door, inner_door};
 use super::guest;
 use super::judge::{self, Judge};
 use super::networks::networks;
-use super::options::{Options, Retain};
+use super::options::Options;
 use super::outcome::{ChaosError, Outcome};
 use super::registers;
 use super::reread;
@@ -204,10 +204,8 @@ impl<'a> Run<'a> {
 
     /// Where all is retained, nodes 1 and 2, whose disks are never lost, tell all of it once more.
     fn read_again(&self) -> Result<Option<reread::Told>, ChaosError> {
-        if self.options.retain == Retain::Little {
-            return Ok(None);
-        }
-        let (groups, said) = (named(&GROUPS)?, held(&self.board.said).clone());
+        let Some(said) = &self.board.said else { return Ok(None) };
+        let (groups, said) = (named(&GROUPS)?, std::mem::take(&mut *held(said)));
         let doors = [0, 1].map(|node| door(self.directory, node));
         reread::judge(&doors, &groups, &said).map(Some).map_err(ChaosError::Reread)
     }

@@ -1,10 +1,8 @@
-//! A disk that can be filled: a file system in memory, for the state of one daemon.
+//! A disk that can be filled: a file system in memory, for the state of one daemon. To mount it takes root.
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What it holds at most. A page is taken once it is written, and not before.
-const SIZE: u64 = 1 << 30;
 /// How often filling is tried again where somebody wrote meanwhile.
 const TRIES: usize = 20;
 
@@ -13,14 +11,27 @@ const TRIES: usize = 20;
 pub struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts one at this directory, which is made.
+    /// Mounts one of so many bytes at this directory, which is made. A page is taken once it is written, and not before.
     ///
     /// # Errors
     /// The system's; what `mount` said.
-    pub fn mount(at: &Path) -> io::Result<Self> {
+    pub fn mount(at: &Path, size: u64) -> io::Result<Self> {
         std::fs::create_dir_all(at)?;
-        run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={SIZE}"), "tmpfs"]).arg(at))?;
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at))?;
         Ok(Self(at.to_owned()))
+    }
+
+    /// The same for a test; none where this user may not mount one, with the reason printed.
+    ///
+    /// # Panics
+    /// There, if `CONSORT_REQUIRE_NETNS` is 1.
+    pub fn mount_for_test(at: &Path, size: u64) -> Option<Self> {
+        let mounted = Self::mount(at, size);
+        if let Err(reason) = &mounted {
+            assert!(std::env::var_os("CONSORT_REQUIRE_NETNS").is_none_or(|wanted| wanted != "1"), "{reason}");
+            eprintln!("SKIPPED: cannot mount a small disk: {reason}");
+        }
+        mounted.ok()
     }
 
     /// From here on nothing more can be written: it is as large as what it holds.
@@ -39,15 +50,11 @@ impl SmallDisk {
         tried
     }
 
-    /// There is room again.
+    /// It takes so many bytes from here on.
     ///
     /// # Errors
-    /// The system's; what `mount` said.
-    pub fn empty(&self) -> io::Result<()> {
-        self.resize(SIZE)
-    }
-
-    fn resize(&self, size: u64) -> io::Result<()> {
+    /// The system's; what `mount` said: it cannot be smaller than what it holds.
+    pub fn resize(&self, size: u64) -> io::Result<()> {
         // A size of nothing would be no limit at all.
         let size = size.max(4_096);
         run(Command::new("mount").args(["-o", &format!("remount,size={size}")]).arg(&self.0))
@@ -57,7 +64,7 @@ impl SmallDisk {
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         if let Err(error) = run(Command::new("umount").arg("-l").arg(&self.0)) {
-            eprintln!("chaos: {} stays mounted: {error}", self.0.display());
+            eprintln!("{} stays mounted: {error}", self.0.display());
         }
     }
 }
@@ -75,17 +82,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_takes_nothing_more_until_it_is_emptied() {
+    fn what_is_filled_takes_nothing_more_until_it_is_larger() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = match SmallDisk::mount(&folder.path().join("disk")) {
-            Ok(disk) => disk,
-            Err(error) => return eprintln!("skipped: cannot mount a disk: {error}"),
-        };
+        let Some(disk) = SmallDisk::mount_for_test(&folder.path().join("disk"), 1 << 30) else { return };
         let write = |name: &str| std::fs::write(disk.0.join(name), vec![1; 64 << 10]);
         write("one").unwrap();
         disk.fill().unwrap();
         assert_eq!(write("two").unwrap_err().kind(), io::ErrorKind::StorageFull);
-        disk.empty().unwrap();
+        disk.resize(1 << 30).unwrap();
         write("two").unwrap();
     }
 }
