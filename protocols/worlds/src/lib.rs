@@ -11,17 +11,19 @@ pub mod scenes;
 mod toto;
 
 use consort_member::Policy;
+use consort_member::vs::MembershipTimeouts;
 use consort_node::streams::GroupStreams;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
-use consort_sim::fault::Kinds;
+use consort_sim::fault::{Fault, Kinds};
 use consort_sim::machine::{Bare, Bookmarks, ElectionTouch, Holds, Machine, ResumingReaders, RoamingSessions, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
 use consort_sim::world::{RunOptions, RunOutcome, SimWorld};
 use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Incarnation, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
+use std::ops::RangeInclusive;
 
 /// A protocol that the simulator runs.
 pub trait Simulated: Engine + Sized + 'static {
@@ -236,21 +238,56 @@ fn bounds<const R: usize, const Q: usize, const U: usize>(
         needless: [].into(),
         views: Calmness {
             nodes: plan.nodes,
-            whole_by: plan.faults.is_empty().then_some(WHOLE_BY),
+            whole_by: plan.faults.is_empty().then(|| Instant::ZERO + paced(plan, WHOLE_BY)),
             changes: (plan.nodes > 1 && plan.is_gentle(LifeSigns::Heartbeats)).then_some(0),
             spans: plan.constant_spans(LifeSigns::Heartbeats),
-            standstill: (!capability.quorum).then_some(STANDSTILL),
+            standstill: (!capability.quorum).then(|| paced(plan, STANDSTILL)),
         },
         waits: None,
         disks_last: plan.keeps_disks() && !capability.quorum,
-        goodbye: plan.is_polite().then_some(GOODBYE),
+        goodbye: plan.is_polite().then(|| paced(plan, GOODBYE)),
         retained: None,
         unseen: unseen.into(),
     }
 }
 
+/// The kinds of the view-synchronous membership's packets.
+const MEMBERSHIP_KINDS: RangeInclusive<u8> = 0x80..=0x86;
+
+/// A plan that loses packets of kinds that its protocol has: `messages` of its own, and those of its membership.
+fn with_kinds(mut plan: RunPlan, messages: u8) -> RunPlan {
+    let kinds: Vec<u8> = (1..=messages).chain(MEMBERSHIP_KINDS).collect();
+    let mut rng = Rng::new(plan.seed).fork(0x514d5);
+    for activation in &mut plan.faults {
+        if let Fault::KindLoss { kind, .. } = &mut activation.fault {
+            *kind = kinds[rng.below(kinds.len() as u64) as usize];
+        }
+    }
+    plan
+}
+
+/// A limit for the shipped timers, as the plan's need it. Shorter timers shorten none: the network is no faster for them.
+fn paced(plan: &RunPlan, limit: Duration) -> Duration {
+    limit * plan.timers.max(100) / 100
+}
+
+/// The timers of the view-synchronous membership as the plan scales them.
+fn scaled(timers: &MembershipTimeouts, plan: &RunPlan) -> MembershipTimeouts {
+    let scaled = |span: Duration| span * plan.timers / 100;
+    MembershipTimeouts {
+        heartbeat: scaled(timers.heartbeat),
+        silence: scaled(timers.silence),
+        join: scaled(timers.join),
+        consensus: scaled(timers.consensus),
+        repeat: scaled(timers.repeat),
+        attempt_max: scaled(timers.attempt_max),
+        beacon: scaled(timers.beacon),
+        leave: scaled(timers.leave),
+    }
+}
+
 /// By when nodes that start together are in one view: where some found each other first, beacons bring the others.
-const WHOLE_BY: Instant = Instant(1_500_000_000);
+const WHOLE_BY: Duration = Duration::from_millis(1_500);
 /// How long members that hear each other may order nothing. Without a majority nobody orders anything.
 const STANDSTILL: Duration = Duration::from_secs(2);
 /// Within what time a good-bye is heard.

@@ -18,6 +18,7 @@ impl Simulated for Plato {
         let mut rng = Rng::new(plan.seed).fork(0x91a70);
         let mut config = PlatoConfig::new(members[0], members);
         config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
+        config.membership = crate::scaled(&config.membership, plan);
         config.sequencing = Sequencing {
             every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
             within: rng.chance(0.5).then(|| Duration::from_micros(rng.between(200, 10_000))),
@@ -60,6 +61,10 @@ impl Simulated for Plato {
             ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "packets_undelivered", "places_awaited"];
         // None of its gauges counts what is repeated without need.
         Ok(crate::bounds(plan, &plato.capability(), running, quiet, ["NR"]))
+    }
+
+    fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
+        crate::with_kinds(plan, 5)
     }
 }
 

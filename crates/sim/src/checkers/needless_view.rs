@@ -82,7 +82,7 @@ impl NeedlessViews {
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
         let span = self.expected.spans.iter().rev().find(|span| span.from <= at);
         let span = span.filter(|span| at < span.until);
-        span.map_or(Ok(()), |span| seen.count(span.from.max(self.ended), at, TRIES * others))
+        span.map_or(Ok(()), |span| seen.count(span.from.max(self.ended), at, TRIES * others.max(span.faults)))
     }
 }
 
@@ -108,7 +108,8 @@ impl InstalledView {
 }
 
 /// How often views change while nothing else does: once because of what changed before, and who does not get on with others is
-/// tried again after a quarantine, and after one twice as long. The one after that outlasts every run. Each other part is tried.
+/// tried again after a quarantine, and after one twice as long. The one after that outlasts every run. Each other part is tried,
+/// and where views last no longer than silence takes to be noticed, each fault parts somebody by itself.
 const TRIES: u32 = 3;
 /// How many views one of these times takes at most: a ring may fall apart node by node, for nobody can tell who on its way
 /// lost the commit token, and come together again in a few steps.

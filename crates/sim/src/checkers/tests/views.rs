@@ -163,7 +163,12 @@ fn nv_views_do_not_change_needlessly() {
 
 /// A time without changes from the ninth event on, and views of n0 alone at these nanoseconds after it.
 fn changes(at: &[u64]) -> Vec<&'static str> {
-    let span = ConstantSpan { from: Instant(9), until: Instant(20_000_000_000), ..ConstantSpan::default() };
+    changes_with(0, at)
+}
+
+/// The same while so many faults part somebody.
+fn changes_with(faults: u32, at: &[u64]) -> Vec<&'static str> {
+    let span = ConstantSpan { from: Instant(9), until: Instant(20_000_000_000), faults, ..ConstantSpan::default() };
     let views = Calmness { nodes: 2, spans: vec![span], ..Calmness::default() };
     let numbers = (0..at.len() as u64).map(|n| (if n == 0 { 5 } else { 9 + 4 * (n - 1) }, 9 + 4 * n));
     let lines =
@@ -181,6 +186,9 @@ fn nv_all_settle_down_after_three_tries() {
     let twice_a_second: Vec<_> = (1..9).map(|n| s(5 * n)).collect();
     assert_eq!(changes(&twice_a_second), ["NV"]);
     assert!(changes(&[s(1), s(11), s(31), s(201)]).is_empty(), "the fourth comes after something has changed");
+    let seven: Vec<_> = (0..7).map(|n| s(1 + 10 * n)).collect();
+    assert!(changes_with(2, &seven[..6]).is_empty(), "three for each of two faults");
+    assert_eq!(changes_with(2, &seven), ["NV"]);
 }
 
 #[test]
