@@ -3,11 +3,12 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `kv`, `demo` | the commands, one module each |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon`, `kv`, `demo` | the commands, one module each |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
+mod abandon;
 mod clients;
 mod companion;
 mod daemon;

@@ -1,7 +1,8 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::{
-    clients, companion, daemon, demo, explain, groups, key, keygen, kv, receive, send, status, token, withdraw, words,
+    abandon, clients, companion, daemon, demo, explain, groups, key, keygen, kv, receive, send, status, token,
+    withdraw, words,
 };
 use consort_testbed::helper;
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ Usage: consort COMMAND [options]
   key       change that key while messages flow
   token     make a token, by which a client proves who it is
   withdraw  retain nothing any more for a reader that declares checkpoints
+  abandon   begin another order, where a majority of acceptors lost its disks
   kv        a replicated key-value store, which speaks the protocol of Redis
   demo      see it work: three daemons, one order, a few seconds
   top       all of that on one screen; a program of its own, as the next two
@@ -66,6 +68,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("keygen") => keygen::main(words),
         Some("key") => key::main(words),
         Some("withdraw") => withdraw::main(words),
+        Some("abandon") => abandon::main(words),
         Some("token") => token::main(words),
         Some("kv") => kv::main(words),
         Some("demo") => demo::main(words),
@@ -97,6 +100,7 @@ fn unknown(command: &str) -> Failure {
         "key",
         "withdraw",
         "token",
+        "abandon",
         "kv",
         "demo",
         "top",

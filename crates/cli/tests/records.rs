@@ -87,7 +87,7 @@ fn votes_that_stand_on_disk_are_not_passed_over_in_memory() {
     let directory = votes(&world.path("state")).unwrap();
     assert_eq!(ran.code, 2, "{}", ran.errors);
     assert!(ran.errors.contains("storage = \"memory\" would forget the votes in"), "{}", ran.errors);
-    assert!(ran.errors.contains("set it to what they were kept with, or move the directory away"), "{}", ran.errors);
+    assert!(ran.errors.contains("set it to what they were kept with, or give them up"), "{}", ran.errors);
     assert!(ran.errors.contains("node-1.votes") && directory.exists(), "{}", ran.errors);
     let ran = start("async");
     assert!(ran.code != 0 && ran.errors.contains("were kept with storage = \"sync\""), "{}", ran.errors);
@@ -95,4 +95,71 @@ fn votes_that_stand_on_disk_are_not_passed_over_in_memory() {
     let _daemons = ["1", "2", "3"].map(|node| daemon(&world, node, &["--storage", "sync"]));
     send(&world, "2", &["two"]);
     assert_eq!(read(&world, "1", "two"), ["one", "two"]);
+}
+
+fn abandon(world: &World, node: &str, more: &[&str]) -> support::Ran {
+    world.run(&[&["abandon", "--cluster", &world.cluster, "--nodes", "3", "--node", node], more].concat())
+}
+
+//= X59 test
+#[test]
+fn acceptors_that_lost_their_majority_begin_another_order_when_told_to() {
+    let world = World::new();
+    let nodes = ["1", "2", "3"];
+    let start = || nodes.map(|node| daemon(&world, node, &["--storage", "sync"]));
+    let daemons = start();
+    send(&world, "1", &["lost"]);
+    let ran = abandon(&world, "3", &["--yes"]);
+    assert!(ran.code == 1 && ran.errors.contains("node 3 of cluster"), "its daemon runs: {}", ran.errors);
+    drop(daemons);
+    let state = world.path("state");
+    for node in ["1", "2"] {
+        std::fs::remove_dir_all(votes(&state).unwrap().with_file_name(format!("node-{node}.votes"))).unwrap();
+    }
+    let daemons = start();
+    let ran = world.run(&["send", "--node", "3", "--timeout", "3s", "nobody orders this"]);
+    assert!(ran.code != 0, "two of three acceptors forgot");
+    drop(daemons);
+    let ran = abandon(&world, "3", &[]);
+    assert!(ran.code == 0 && ran.out.contains("would move the votes of node 3 from"), "{} {}", ran.out, ran.errors);
+    for node in nodes {
+        let ran = abandon(&world, node, &["--yes"]);
+        assert!(ran.code == 0 && ran.out.contains("begins without its votes"), "{} {}", ran.out, ran.errors);
+        assert!(ran.out.contains(&format!("node-{node}.votes.abandoned-1")), "{}", ran.out);
+    }
+    let ran = abandon(&world, "1", &["--yes"]);
+    assert!(ran.code == 1 && ran.errors.contains("has no votes in"), "{}", ran.errors);
+    let _daemons = start();
+    send(&world, "2", &["found"]);
+    assert_eq!(read(&world, "1", "found"), ["found"], "another order has begun");
+}
+
+#[test]
+fn one_acceptor_without_its_votes_is_told_by_the_others() {
+    let world = World::new();
+    let mut daemons = ["1", "2", "3"].map(|node| daemon(&world, node, &["--storage", "sync"]));
+    send(&world, "1", &["one"]);
+    daemons[2].kill();
+    let ran = abandon(&world, "3", &["--yes"]);
+    assert_eq!(ran.code, 0, "{}", ran.errors);
+    daemons[2] = daemon(&world, "3", &["--storage", "sync"]);
+    wait_until("node 3 is back", || is_in_view(&world, "3"));
+    daemons[0].kill();
+    send(&world, "3", &["two"]);
+    assert_eq!(read(&world, "3", "two"), ["one", "two"]);
+}
+
+#[test]
+fn nothing_is_given_up_where_there_are_no_votes() {
+    let world = World::new();
+    let problem = |words: &[&str]| {
+        let ran = world.run(&[&["abandon", "--cluster", &world.cluster], words].concat());
+        (ran.code, ran.errors)
+    };
+    let (code, said) = problem(&["--protocol", "ring"]);
+    assert!(code == 2 && said.contains("protocol = \"ring\" keeps no votes"), "{said}");
+    let (code, said) = problem(&["--storage", "sync"]);
+    assert!(code == 2 && said.contains("no such option"), "{said}");
+    let (code, said) = problem(&["--node", "1", "--yes"]);
+    assert!(code == 1 && said.contains("node 1 of cluster") && said.contains("is --state-dir right?"), "{said}");
 }

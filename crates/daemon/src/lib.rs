@@ -7,6 +7,7 @@
 //! | [`run`] | from settings to a node that runs |
 //! | [`reload`] | what clients may do, read again at SIGHUP |
 //! | [`security`] | the cluster's key |
+//! | `seat` | which node this machine can be |
 //! | `tls` | the daemon's certificate |
 //! | [`tokens`] | the file of tokens |
 //! | [`metrics`] | what a running daemon tells monitoring over HTTP |
@@ -15,6 +16,7 @@
 //! | [`options`] | the command line of `consort daemon` |
 //! | [`args`], [`failure`] | command lines, ends that are not good |
 //! | [`words`], [`figures`], [`columns`] | words, numbers and tables for people |
+//! | [`votes`] | what an acceptor keeps on disk, and how an operator gives it up |
 //! | [`clock`], [`usage`] | time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
@@ -33,8 +35,10 @@ pub mod peers;
 pub mod reload;
 pub mod run;
 pub mod runtime_dir;
+mod seat;
 pub mod security;
 mod tls;
 pub mod tokens;
 pub mod usage;
+pub mod votes;
 pub mod words;

@@ -117,6 +117,23 @@ pub fn read(words: Vec<OsString>) -> Outcome<Options> {
     Ok(options)
 }
 
+/// Reads the command line of `consort abandon`: some of the daemon's options, and whether it is meant.
+pub fn of_abandon(words: Vec<OsString>, help: &'static str) -> Outcome<(Options, bool)> {
+    let (mut options, mut yes) = (Options::default(), false);
+    Args::only_options(words, help, |option, args| match option {
+        "--yes" => {
+            yes = true;
+            Ok(true)
+        }
+        "--config" | "--cluster" | "--nodes" | "--node" | "--protocol" | "--state-dir" => options.take(option, args),
+        _ => Ok(false),
+    })?;
+    if options.config.is_none() {
+        options.protocol = options.protocol.or(Some(Protocol::Paxos));
+    }
+    Ok((options, yes))
+}
+
 impl Options {
     fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {

@@ -2,7 +2,8 @@
 use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
-use crate::{incarnation, metrics, reload, security, tls};
+use crate::seat::take_seat;
+use crate::{incarnation, metrics, reload, security, tls, votes};
 use consort_multiring::JoinedRings;
 use consort_multiring_paxos::MultiRing;
 use consort_net::{
@@ -15,10 +16,10 @@ use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_seal::KeyRing;
 use consort_toto::Toto;
-use consort_types::{Incarnation, MemberId, NodeId};
+use consort_types::{Incarnation, MemberId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
 /// A node with its identity and its sockets, about to run.
 pub struct Ready {
@@ -204,48 +205,6 @@ pub fn open_many_files(clients: usize) {
     }
 }
 
-/// Finds out which node this is, and holds that identity.
-fn take_seat(dir: &RuntimeDir, settings: &mut Settings, wanted: Option<u16>) -> Outcome<Seat> {
-    let candidates = match wanted {
-        Some(node) => vec![node],
-        None => at_home(&settings.nodes)?,
-    };
-    for node in &candidates {
-        settings.choose(NodeId(*node));
-        settings.mine()?;
-        if let Some(seat) = dir.claim(*node)? {
-            return Ok(seat);
-        }
-    }
-    Err(dir.taken(&candidates, &elsewhere(settings, wanted)))
-}
-
-/// What a daemon that finds its nodes taken could be instead.
-fn elsewhere(settings: &Settings, wanted: Option<u16>) -> String {
-    let more = settings.nodes.len() + 1;
-    match (wanted, settings.from_file) {
-        (Some(_), _) => "leave --node out, to be the first that is free here, if one is".into(),
-        (None, true) => "add a node to the file, for all machines".into(),
-        (None, false) => {
-            format!("start all daemons of the cluster with --nodes {more}, or another cluster with --cluster NAME")
-        }
-    }
-}
-
-/// The nodes whose addresses are this machine's.
-fn at_home(nodes: &[NodeAddress]) -> Outcome<Vec<u16>> {
-    let here = |node: &&NodeAddress| UdpSocket::bind((node.token.ip(), 0)).is_ok();
-    let found: Vec<u16> = nodes.iter().filter(here).map(|node| node.id.0).collect();
-    if found.is_empty() {
-        let addresses: Vec<_> = nodes.iter().map(|node| node.token.ip().to_string()).collect();
-        return Err(Failure::usage(format!(
-            "no node of the file is at home here: none of {} is an address of this machine; correct the file",
-            addresses.join(", ")
-        )));
-    }
-    Ok(found)
-}
-
 fn card(dir: &RuntimeDir, settings: &Settings) -> Card {
     let node = settings.ring.me.0;
     Card {
@@ -384,12 +343,12 @@ fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
         let directory = home.join(format!("node-{node}.records"));
         return Ok(Some(Records { directory, keep: Keep::Synced, most: NUMBERS_MOST }));
     }
-    let (directory, config) = (home.join(format!("node-{node}.votes")), settings.paxos_config());
+    let (directory, config) = (votes::directory(&home, node), settings.paxos_config());
     let keep = match config.storage {
         Storage::Memory if directory.exists() => {
             return Err(Failure::usage(format!(
-                "storage = \"memory\" would forget the votes in {}; set it to what they were kept with, or move the \
-                 directory away",
+                "storage = \"memory\" would forget the votes in {}; set it to what they were kept with, or give \
+                 them up with `consort abandon`",
                 directory.display()
             )));
         }
