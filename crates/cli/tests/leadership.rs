@@ -12,6 +12,9 @@ mod leader;
 #[allow(dead_code, reason = "its `main`")]
 #[path = "../../leader/examples/lock.rs"]
 mod lock;
+#[allow(dead_code, reason = "its `main`")]
+#[path = "../../leader/examples/steps.rs"]
+mod steps;
 mod support;
 
 use cluster::{Cluster, PATIENCE};
@@ -285,6 +288,31 @@ fn a_command_runs_under_a_lock() {
     assert!(u128::from(fence) > 0);
     let usage = lock::run(&["only".to_owned()]).unwrap_err();
     assert!(usage.to_string().contains("a group, --, and a command"), "{usage}");
+}
+
+#[test]
+fn steps_are_gone_through_together() {
+    let cluster = Cluster::new("ring");
+    let go = |at| {
+        let mut all = words(&cluster, at, "steps");
+        all.push("3".to_owned());
+        std::thread::spawn(move || {
+            let mut out = Vec::new();
+            steps::run(&all, &b"one\ntwo\n"[..], &mut out).map_err(|error| error.to_string()).unwrap();
+            String::from_utf8(out).unwrap()
+        })
+    };
+    let parties: Vec<_> = (0..3).map(go).collect();
+    for party in parties {
+        assert_eq!(party.join().unwrap(), "1: one\n2: two\n");
+    }
+    let problem = |words: &[&str]| {
+        let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+        steps::run(&words, &b""[..], Vec::new()).unwrap_err().to_string()
+    };
+    assert!(problem(&["only"]).contains("the number of parties"));
+    let few = problem(&[&cluster.addresses(0)[0].to_string(), "steps", "0"]);
+    assert!(few.contains("1 to 4096"), "{few}");
 }
 
 #[test]
