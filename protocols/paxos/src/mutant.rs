@@ -35,6 +35,7 @@ consort_types::mutants!(
     AnyLogHeeded "heeds packets of other logs",
     HolesDecided "answers that nothing is decided where it knows of nothing",
     NothingRelearnt "tells nobody what is decided",
+    AwaitsTheGone "asks by links that are down, and waits for answers that cannot come",
     AnyTurnCounts "counts values although one before them is missing",
     DuplicatesCount "counts values a second time",
     AnyViewCounts "counts values that were sent in another view",

@@ -95,6 +95,7 @@ impl Engine for Paxos {
             Link::Down => {
                 self.counters.links_lost += 1;
                 self.links_down.entry(peer).or_insert(now);
+                self.forget_question(now, peer);
             }
         }
     }

@@ -42,37 +42,68 @@ impl Paxos {
     /// Asks somebody who knows more.
     pub(super) fn learn(&mut self, now: Instant) {
         //= X41
-        if self.asked.until > now || self.writing.len() > UNWRITTEN {
+        if self.is_answer_due(now) || self.writing.len() > UNWRITTEN {
             return;
         }
         let next = self.learner.next();
-        let knows = self.unasked(now, next);
-        if knows.is_empty() {
+        let unasked = self.unasked(now, next);
+        if unasked.is_empty() {
             return self.give_up(next);
         }
-        // Who is slow to answer is not helped by being asked for the same again.
+        let knows = self.reachable(&unasked, next);
         let turn = self.asked.turn + 1;
+        let Some(node) = knows.get(turn % knows.len().max(1)).copied() else { return };
+        // Who is slow to answer is not helped by being asked for the same again.
         let wait = (self.asked.wait * 2).clamp(self.config.lease, self.config.lease * 8);
-        self.asked = Asked { until: now + wait, wait, next, turn };
-        let node = knows[turn % knows.len()];
+        self.asked = Asked { whom: Some(node), until: now + wait, wait, next, turn };
         self.missing.asked.insert(node);
         self.send(node, Content::Learn(next));
     }
 
-    /// Of those who know the next instance, and were not asked for it in vain, those who know most.
-    fn unasked(&mut self, now: Instant, next: u64) -> Vec<NodeId> {
+    /// Whether the one that was asked last may still answer.
+    fn is_answer_due(&self, now: Instant) -> bool {
+        //= X63
+        let peer = self.asked.whom.and_then(|node| self.peers.get(&node));
+        let waits = crate::mutated!(self.config, AwaitsTheGone);
+        self.asked.until > now && (waits || peer.is_none_or(|peer| self.is_near(peer, now)))
+    }
+
+    /// Those who know the next instance, and were not asked for it in vain, each with how far it knows the log.
+    fn unasked(&mut self, now: Instant, next: u64) -> Vec<(NodeId, u64)> {
         //= X85
         self.miss(next);
         let near = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
-        let near: Vec<_> = near.filter(|peer| peer.beat.next > next).collect();
-        if self.missing.retained.is_none() && near.iter().all(|peer| self.missing.asked.contains(&peer.member.node)) {
+        let mut near: Vec<_> = near.map(|peer| (peer.member.node, peer.beat.next)).collect();
+        near.retain(|(_, known)| *known > next);
+        let asked = |(node, _): &(NodeId, u64)| self.missing.asked.contains(node) || !self.is_linked(*node);
+        if self.missing.retained.is_none() && near.iter().all(asked) {
             self.missing.asked.clear();
         }
-        let left: Vec<_> = near.into_iter().filter(|peer| !self.missing.asked.contains(&peer.member.node)).collect();
-        let most = left.iter().map(|peer| peer.beat.next).max().unwrap_or(next);
+        near.retain(|(node, _)| !self.missing.asked.contains(node));
+        near
+    }
+
+    /// Of these, those who know most and can be asked now.
+    fn reachable(&self, unasked: &[(NodeId, u64)], next: u64) -> Vec<NodeId> {
+        //= X63
+        let linked: Vec<_> = unasked.iter().filter(|(node, _)| self.is_linked(*node)).collect();
+        let most = linked.iter().map(|(_, known)| *known).max().unwrap_or(next);
         // Those who know little more answer with little.
-        let knows = left.iter().filter(|peer| peer.beat.next - next >= (most - next).div_ceil(2));
-        knows.map(|peer| peer.member.node).collect()
+        let knows = linked.iter().filter(|(_, known)| known - next >= (most - next).div_ceil(2));
+        knows.map(|(node, _)| *node).collect()
+    }
+
+    fn is_linked(&self, node: NodeId) -> bool {
+        !self.links_down.contains_key(&node) || crate::mutated!(self.config, AwaitsTheGone)
+    }
+
+    /// What a link had under way is lost with it: no answer comes to what was asked by it.
+    pub(super) fn forget_question(&mut self, now: Instant, peer: NodeId) {
+        //= X63
+        if self.asked.whom == Some(peer) && !crate::mutated!(self.config, AwaitsTheGone) {
+            self.missing.asked.remove(&peer);
+            (self.asked.until, self.asked.wait) = (now, Duration::ZERO);
+        }
     }
 
     /// What was said of an earlier instance says nothing of this one.

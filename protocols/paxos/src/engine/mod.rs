@@ -110,6 +110,8 @@ struct Peer {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Asked {
+    /// Who was.
+    whom: Option<NodeId>,
     /// Until then its answer is waited for.
     until: Instant,
     wait: Duration,

@@ -77,6 +77,7 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::AnyLogHeeded, "one log", Scene(s::packets_of_another_log_are_not_heeded)),
     (Mutant::HolesDecided, "one value", Scene(v::nobody_tells_of_what_it_does_not_know)),
     (Mutant::NothingRelearnt, "liveness", Seeds),
+    (Mutant::AwaitsTheGone, "liveness", Scene(s::who_cannot_answer_is_not_waited_for)),
     (Mutant::AnyTurnCounts, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),
     (Mutant::DuplicatesCount, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),
     (Mutant::AnyViewCounts, "sender's order", Scene(v::values_count_in_their_view_in_their_turn_and_once)),

@@ -1,10 +1,11 @@
 //! Scenes: what happens once in a long while, made to happen.
+use super::solo::{Solo, beat, other};
 use super::world::{Disk, World};
 use crate::ballot::Ballot;
 use crate::config::Storage;
 use crate::coordinator::Role;
-use crate::packet::{Content, Packet};
-use consort_order::{Engine, Output};
+use crate::packet::{Beat, Content, Packet};
+use consort_order::{Destination, Engine, Link, Output};
 use consort_types::{Incarnation, Instant, NodeId, OrderWait};
 
 fn settled(seed: u64, nodes: u16, acceptors: u16, storage: Storage) -> World {
@@ -463,4 +464,41 @@ fn views_stand_in_the_order_and_close_the_ones_before_with_those_that_stay() {
     assert_eq!(gauge(&world, 0, "outdated_packets"), 1);
     settles(&mut world, 200);
     assert!(!world.hosts[0].engine.members().unwrap().contains(&old));
+}
+
+/// Whom it asks for what it lacks, while these are heard for so many beats.
+fn asked_by(solo: &mut Solo, heard: &[u16], beats: usize) -> Vec<NodeId> {
+    let mut asked = Vec::new();
+    for _ in 0..beats {
+        let mut said = Vec::new();
+        for node in heard {
+            said.extend(solo.hand(other(*node), Content::Beat(Box::new(Beat { next: 5, ..beat(Ballot::ZERO) }))));
+        }
+        said.extend(solo.tick());
+        asked.extend(said.into_iter().filter_map(|(to, content)| match (to, content) {
+            (Destination::One(node), Content::Learn(_)) => Some(node),
+            _ => None,
+        }));
+    }
+    asked
+}
+
+#[test]
+pub fn who_cannot_answer_is_not_waited_for() {
+    //= X63 test
+    let mut solo = Solo::voting(3);
+    let [first] = asked_by(&mut solo, &[1, 2], 5)[..] else { panic!("it asks one") };
+    solo.link(first, Link::Down);
+    let second = asked_by(&mut solo, &[1, 2], 5);
+    assert!(second.len() == 1 && second[0] != first, "liveness: behind a broken link it asks {second:?}");
+    solo.link(second[0], Link::Down);
+    assert_eq!(asked_by(&mut solo, &[1, 2], 5), [], "liveness: no link is up");
+    solo.link(first, Link::Up);
+    assert_eq!(asked_by(&mut solo, &[1, 2], 2), [first], "liveness: its link is up again");
+    solo.link(second[0], Link::Up);
+    // It waits ever longer for answers, but not for one that has fallen silent.
+    let asked = asked_by(&mut solo, &[1, 2], 45);
+    let (last, left) = (asked[asked.len() - 1], asked[asked.len() - 2]);
+    assert!(asked.len() == 2 && last != left, "{asked:?}");
+    assert_eq!(asked_by(&mut solo, &[left.0], 26), [left], "liveness: {last} has been silent for 600 ms");
 }

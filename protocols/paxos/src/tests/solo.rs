@@ -6,7 +6,7 @@ use crate::engine::Paxos;
 use crate::learner::Checkpoint;
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told};
 use crate::record::{LogStart, Record};
-use consort_order::{Arrival, Destination, Engine, Lane, Output, Submission};
+use consort_order::{Arrival, Destination, Engine, Lane, Link, Output, Submission};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, ViewKind};
 use consort_wire::Packet as _;
 
@@ -130,6 +130,11 @@ impl Solo {
             said.extend(self.tick());
         }
         said
+    }
+
+    /// The link to another breaks, or comes up again.
+    pub fn link(&mut self, node: NodeId, link: Link) {
+        self.engine.handle_link(self.now, node, link);
     }
 
     pub fn submit(&mut self, text: &'static str) -> Vec<(Destination, Content)> {
