@@ -171,12 +171,15 @@ impl MultiRing {
         }
     }
 
-    /// Once all rings are read up to their ends, messages of views to come stand where this node reads.
+    /// Once all rings are read up to their ends, messages of views to come stand where this node reads. Who was left out
+    /// catches up before it comes back: a view that it cannot install would not become primary.
     fn ask_to_be_let_in(&mut self, now: Instant) {
         //= MP55
-        self.asked |= self.rings.values().all(|ring| ring.is_caught_up(now));
+        let caught_up = self.rings.values().all(|ring| ring.is_caught_up(now));
+        self.asked |= caught_up;
         if let Some(global) = self.rings.get_mut(&self.config.global) {
-            global.reserve(!self.asked);
+            let is_in = self.asked && global.members().is_some();
+            global.reserve(!(caught_up || is_in));
         }
     }
 

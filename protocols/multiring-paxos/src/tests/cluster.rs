@@ -43,6 +43,8 @@ pub struct Cluster {
     links: BTreeMap<(u16, u16), (u64, u64)>,
     pub cuts: BTreeSet<(u16, u16)>,
     pub loss: f64,
+    /// Packets to a node that are lost, whatever carries them.
+    pub filter: Option<fn(u16, &Packet) -> bool>,
     lives: u64,
     /// What stands at each position.
     order: BTreeMap<Position, String>,
@@ -96,6 +98,7 @@ impl Cluster {
             links: BTreeMap::new(),
             cuts: BTreeSet::new(),
             loss: 0.0,
+            filter: None,
             lives: 1,
             order: BTreeMap::new(),
             in_view: BTreeMap::new(),
@@ -183,6 +186,7 @@ impl Cluster {
     fn carry(&mut self, from: MemberId, to: u16, lane: Lane, packet: Packet) {
         let (a, delay) = (from.node.0, 50_000 + self.rng.below(200_000));
         let lost = lane != Lane::Reliable && self.rng.chance(self.loss);
+        let lost = lost || self.filter.is_some_and(|drops| drops(to, &packet));
         if lost || self.cuts.contains(&(a, to)) || a == to {
             return;
         }

@@ -1,5 +1,6 @@
 //! Whole engines together.
 use super::cluster::{Cluster, MS, config};
+use crate::packet::Content;
 use crate::slot::RingId;
 
 /// Three nodes, all of which vote in two rings.
@@ -101,6 +102,35 @@ fn a_node_that_comes_late_begins_where_the_logs_do() {
     let given = cluster.deliveries;
     assert!(cluster.submit(3, 2, 40) && cluster.run_until(500, Cluster::is_settled));
     assert_eq!(cluster.deliveries, given + 4);
+}
+
+#[test]
+fn a_node_that_was_left_out_is_let_in_once_it_has_read_all_rings() {
+    //= MP55 test
+    let mut cluster = Cluster::new(8, config(4, &[(1, &[0, 1, 2]), (2, &[0, 1, 2])]));
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    (0..3).for_each(|other| cluster.cut(3, other));
+    for at in 0..1_500 {
+        cluster.submit(at % 3, 1 + at / 3 % 2, 40);
+        cluster.run(1);
+    }
+    cluster.cuts.clear();
+    // It learns what the ring of the views has decided, and nothing of the other one.
+    cluster.filter = Some(|to, packet| {
+        to == 3 && packet.ring == RingId(2) && matches!(packet.content, Content::Ring(ref packet) if is_told(packet))
+    });
+    let ring = |cluster: &Cluster, node: usize, ring| cluster.hosts[node].engine.ring(RingId(ring)).unwrap().clone();
+    let lacks = |cluster: &Cluster, of| ring(cluster, 0, of).learner().next() - ring(cluster, 3, of).learner().next();
+    assert!(cluster.run_until(4_000, |cluster| lacks(cluster, 1) < 10), "liveness: {}", cluster.describe());
+    cluster.run(1_000);
+    let present = ring(&cluster, 0, 1).learner().present().clone();
+    assert!(present.primary && present.last.len() == 3, "it lacks {}: {present:?}", lacks(&cluster, 2));
+    cluster.filter = None;
+    assert!(cluster.run_until(6_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+fn is_told(packet: &consort_paxos::packet::Packet) -> bool {
+    matches!(packet.content, consort_paxos::packet::Content::Learnt { .. })
 }
 
 #[test]
