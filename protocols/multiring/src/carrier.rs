@@ -2,7 +2,7 @@
 //!
 //! | kind | bytes | fields behind the kind byte and the view (18) |
 //! |---|---|---|
-//! | 1 data | 39 + payload | member 2 (index in the view), number 8, ring 1, stamp 8 (0 on its first ring), level 1, payload |
+//! | 1 data | 47 + payload | member 2 (index in the view), number 8, done 8, ring 1, stamp 8 (0 on its first ring), level 1, payload |
 //! | 2 horizons | 21 + 17 each | counted rings: ring 1, reached 8, held 8 |
 //! | 3 begin, 4 end | 37 | the configuration of the ring 18 |
 //!
@@ -16,7 +16,7 @@ use consort_wire::cursor::VIEW_ID_LEN;
 use consort_wire::{Malformed, Payload, Reader, Writer};
 
 /// The most bytes that stand before a message's own.
-pub const HEADER: usize = 1 + VIEW_ID_LEN + 20;
+pub const HEADER: usize = 1 + VIEW_ID_LEN + 28;
 
 /// What it takes to hold a message, beside its bytes.
 pub(crate) const MESSAGE_COST: usize = 64;
@@ -50,6 +50,8 @@ pub struct CarriedMessage {
     pub member: u16,
     /// Which of that member's, from 1.
     pub number: u64,
+    /// So many of that member's had been handed out by all when it was sent.
+    pub done: u64,
     /// The ring that it was first sent on.
     pub ring: RingNumber,
     /// The stamp that it got there. 0 on that ring itself, where its place tells.
@@ -118,6 +120,7 @@ impl Carrier {
                 head.put_view_id(self.view);
                 head.put_u16(data.member);
                 head.put_u64(data.number);
+                head.put_u64(data.done);
                 head.put_u8(data.ring.0);
                 head.put_u64(data.stamp);
                 head.put_u8(data.message.level());
@@ -162,13 +165,13 @@ impl Carrier {
 }
 
 fn read_data(reader: &mut Reader<'_>, payload: Payload) -> Result<CarriedMessage, Malformed> {
-    let (member, number) = (reader.u16("member")?, reader.u64("number")?);
+    let (member, number, done) = (reader.u16("member")?, reader.u64("number")?, reader.u64("done")?);
     let (ring, stamp) = (RingNumber(reader.u8("ring")?), reader.u64("stamp")?);
     let message = Message::of_level(reader.u8("level")?, payload).ok_or(reader.bad("level"))?;
-    if number == 0 || stamp >= STAMP_END {
+    if done >= number || stamp >= STAMP_END {
         return Err(reader.bad("number or stamp"));
     }
-    Ok(CarriedMessage { member, number, ring, stamp, message })
+    Ok(CarriedMessage { member, number, done, ring, stamp, message })
 }
 
 /// Writes what is known of rings.

@@ -21,9 +21,9 @@ pub struct Config {
     pub timers: Option<RingTimeouts>,
     /// All timers at so many percent: those of each ring, and those of the membership of what they are.
     pub timers_percent: u32,
-    /// How many bytes of a node's messages may be under way that are not known to be held by all members.
+    /// How many bytes of a node's messages may be under way that are not known to be handed out by all members.
     pub credit: usize,
-    /// How soon a node tells what it holds while messages come.
+    /// How soon a node tells what it has handed out.
     pub tell: Duration,
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutants")]

@@ -9,7 +9,7 @@
 //!
 //! | kind | fields behind the kind byte and the sender's installed view (18) |
 //! |---|---|
-//! | 1 holds | counted numbers 8, one for each member: what of it is held |
+//! | 1 handed out | counted numbers 8, one for each member: how many of its messages are |
 //! | 2 known | flags 1 (bit 0 asks for the same), counted rings: ring 1, reached 8, held 8 |
 //! | 3 wants | member 2, number 8, offset 4: from where on it wants that member's messages |
 //! | 4 pieces | up to the end: member 2, number 8, ring 1, stamp 8, level 1, length of the whole 4, offset 4, last 1, counted bytes 2 |
@@ -67,12 +67,12 @@ pub struct Relayed {
 pub enum RelayedContent {
     /// Something of the membership.
     Member(MembershipPacket),
-    /// What the sender holds of each member of its view.
-    Holds {
+    /// What the sender has handed out of each member of its view.
+    HandedOut {
         /// The view.
         view: ViewId,
-        /// How much of each member, by its index.
-        held: Vec<u64>,
+        /// How many messages of each member, by its index.
+        numbers: Vec<u64>,
     },
     /// What the sender knows of each ring, now that its view ends.
     Known {
@@ -126,7 +126,7 @@ pub struct Piece {
 
 const RING: u8 = 1;
 const RELAYED: u8 = 2;
-const HOLDS: u8 = 1;
+const HANDED_OUT: u8 = 1;
 const KNOWN: u8 = 2;
 const WANTS: u8 = 3;
 const PIECES: u8 = 4;
@@ -136,7 +136,7 @@ impl RelayedContent {
     pub const fn view(&self) -> Option<ViewId> {
         match self {
             Self::Member(_) => None,
-            Self::Holds { view, .. }
+            Self::HandedOut { view, .. }
             | Self::Known { view, .. }
             | Self::Wants { view, .. }
             | Self::Pieces { view, .. } => Some(*view),
@@ -146,11 +146,11 @@ impl RelayedContent {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
             Self::Member(packet) => return packet.encode(head),
-            Self::Holds { view, held } => {
-                head.put_u8(HOLDS);
+            Self::HandedOut { view, numbers } => {
+                head.put_u8(HANDED_OUT);
                 head.put_view_id(*view);
-                head.put_count(held.len());
-                held.iter().for_each(|held| head.put_u64(*held));
+                head.put_count(numbers.len());
+                numbers.iter().for_each(|number| head.put_u64(*number));
             }
             Self::Known { view, asks, horizons } => {
                 head.put_u8(KNOWN);
@@ -182,10 +182,10 @@ impl RelayedContent {
         }
         let view = reader.view_id("view")?;
         let content = match kind {
-            HOLDS => {
-                let n = reader.count(8, "held")?;
-                let held = (0..n).map(|_| reader.u64("held")).collect::<Result<_, _>>()?;
-                Self::Holds { view, held }
+            HANDED_OUT => {
+                let n = reader.count(8, "handed out")?;
+                let numbers = (0..n).map(|_| reader.u64("handed out")).collect::<Result<_, _>>()?;
+                Self::HandedOut { view, numbers }
             }
             KNOWN => {
                 let asks = flag(&mut reader, "asks")?;

@@ -9,8 +9,10 @@ pub struct Store {
     me: usize,
     /// For each member: the messages that are held, and how many before them were let go.
     members: Vec<HeldMessages>,
-    /// What each member is known to hold of each: the row of this node is what it holds itself.
-    known: Vec<Vec<u64>>,
+    /// How many messages of each member came here.
+    held: Vec<u64>,
+    /// How many of each every member is known to have handed out: the row of this node is what it has itself.
+    handed_out: Vec<Vec<u64>>,
     /// What is not handed out, in its order.
     waiting: BTreeMap<Key, (usize, u64)>,
     /// The last that was handed out.
@@ -40,14 +42,14 @@ impl Store {
     /// Nothing of a view of `n` members, of which this node is one.
     pub fn new(n: usize, me: usize) -> Self {
         let members = vec![HeldMessages::default(); n];
-        let known = vec![vec![0; n]; n];
-        Self { me, members, known, waiting: BTreeMap::new(), handed: None, bytes: 0, own_bytes: 0 }
+        let (held, handed_out) = (vec![0; n], vec![vec![0; n]; n]);
+        Self { me, members, held, handed_out, waiting: BTreeMap::new(), handed: None, bytes: 0, own_bytes: 0 }
     }
 
     /// A message came, the `number`-th of a member.
     pub fn take(&mut self, member: usize, number: u64, key: Key, message: Message) -> Taken {
         //= TM20
-        let Some(held) = self.known[self.me].get_mut(member) else { return Taken::Refused };
+        let Some(held) = self.held.get_mut(member) else { return Taken::Refused };
         if number <= *held {
             return Taken::Known;
         }
@@ -64,20 +66,31 @@ impl Store {
         Taken::New
     }
 
-    /// A member told what it holds.
-    pub fn note(&mut self, member: usize, held: &[u64]) {
-        let Some(known) = self.known.get_mut(member).filter(|known| known.len() == held.len()) else { return };
-        known.iter_mut().zip(held).for_each(|(known, held)| *known = (*known).max(*held));
+    /// A member told how many messages of each it has handed out.
+    pub fn note(&mut self, member: usize, numbers: &[u64]) {
+        let Some(known) = self.handed_out.get_mut(member).filter(|known| known.len() == numbers.len()) else { return };
+        known.iter_mut().zip(numbers).for_each(|(known, number)| *known = (*known).max(*number));
     }
 
-    /// Lets go of what all members hold and what was handed out here. Says whether anything went.
+    /// A member told up to which of its messages all have handed them out. What this node has not is not believed.
+    pub fn note_done(&mut self, member: usize, done: u64) {
+        //= TM21
+        for (of, known) in self.handed_out.iter_mut().enumerate() {
+            if let Some(known) = known.get_mut(member).filter(|_| of != self.me) {
+                *known = (*known).max(done);
+            }
+        }
+    }
+
+    /// Lets go of what all members have handed out. Says whether anything went.
     pub fn release(&mut self) -> bool {
         //= TM21
         let stable = self.stable();
         let before = self.bytes;
         for (index, (member, stable)) in self.members.iter_mut().zip(stable).enumerate() {
-            while member.gone < stable && member.held.front().is_some_and(|(key, _)| Some(*key) <= self.handed) {
-                let Some((_, message)) = member.held.pop_front() else { break };
+            while member.gone < stable
+                && let Some((_, message)) = member.held.pop_front()
+            {
                 member.gone += 1;
                 self.bytes -= message.cost();
                 if index == self.me {
@@ -88,14 +101,24 @@ impl Store {
         self.bytes < before
     }
 
-    /// How much of each member all are known to hold.
+    /// How much of each member all are known to have handed out.
     pub fn stable(&self) -> Vec<u64> {
-        (0..self.members.len()).map(|of| self.known.iter().map(|known| known[of]).min().unwrap_or_default()).collect()
+        (0..self.members.len()).map(|of| self.done(of)).collect()
     }
 
-    /// How much of each member is held here.
+    /// How much of a member all are known to have handed out.
+    pub fn done(&self, member: usize) -> u64 {
+        self.handed_out.iter().filter_map(|known| known.get(member).copied()).min().unwrap_or_default()
+    }
+
+    /// How many messages of each member came here.
     pub fn held(&self) -> &[u64] {
-        &self.known[self.me]
+        &self.held
+    }
+
+    /// How many of each member were handed out here.
+    pub fn handed_out(&self) -> &[u64] {
+        &self.handed_out[self.me]
     }
 
     /// The next to be handed out: where it stands, whose it is, and itself.
@@ -106,8 +129,9 @@ impl Store {
 
     /// The next was handed out.
     pub fn hand_out(&mut self) {
-        if let Some((key, _)) = self.waiting.pop_first() {
+        if let Some((key, (member, number))) = self.waiting.pop_first() {
             self.handed = Some(key);
+            self.handed_out[self.me][member] = number;
         }
     }
 
@@ -161,21 +185,36 @@ mod tests {
     }
 
     #[test]
-    fn what_all_hold_is_let_go_once_it_was_handed_out() {
+    fn what_all_have_handed_out_is_let_go() {
         //= TM21 test
         let mut store = Store::new(2, 0);
         assert_eq!(store.take(0, 1, key(1, 1), message("mine")), Taken::New);
         assert_eq!(store.take(1, 1, key(2, 1), message("yours")), Taken::New);
-        store.note(1, &[1, 1]);
-        assert!(!store.release(), "nothing was handed out");
+        store.note(1, &[1, 0]);
+        assert!(!store.release(), "nothing was handed out here");
+        store.hand_out();
         store.hand_out();
         assert!(store.release());
-        assert_eq!((store.message(0, 1), store.stable()), (None, vec![1, 1]));
-        assert!(store.message(1, 1).is_some());
-        store.hand_out();
+        assert_eq!((store.message(0, 1), store.stable()), (None, vec![1, 0]));
+        assert!(store.message(1, 1).is_some(), "the other has it yet to hand out");
+        store.note(1, &[1, 1]);
         assert!(store.release());
         assert_eq!(store.bytes(), (0, 0));
         store.note(1, &[9]);
         assert_eq!(store.stable(), [1, 1], "a row of another length means nothing");
+    }
+
+    #[test]
+    fn a_sender_tells_what_all_have_handed_out_and_nobody_lets_go_of_more_than_it_has() {
+        //= TM21 test
+        let mut store = Store::new(3, 0);
+        for number in 1..=3 {
+            assert_eq!(store.take(1, number, key(number, 1), message("one")), Taken::New);
+        }
+        store.hand_out();
+        store.note_done(1, 2);
+        assert_eq!((store.done(1), store.release()), (1, true));
+        store.hand_out();
+        assert!(store.release() && store.message(1, 2).is_none() && store.message(1, 3).is_some());
     }
 }

@@ -58,6 +58,7 @@ impl Simulated for JoinedRings {
         let windows = config.ring.windows.largest();
         let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
         let rings = config.rings.len() as u64;
+        // What is under way of all nodes, as TM23 says: once by the rings, and once more while a view is closed.
         let under_way = u64::from(plan.nodes) * (config.credit as u64 + message_max + 4096);
         let own = 2 * (config.ring.queue_bytes as u64 + config.ring.message_max as u64);
         let running = [

@@ -255,7 +255,7 @@ pub const METRICS: &[Metric] = &[
     ("horizons_sent", Counter, "Times that a gateway told how far rings are. Normal: grows while messages come."),
     ("relayed_packets", Counter, "Packets of others that a gateway sent on. Normal: grows at gateways, at rest too."),
     ("waiting_messages", Gauge, "Messages that wait for their place. Normal: below 1000, and 0 at rest."),
-    ("held_bytes", Gauge, "Bytes of messages that some member may lack. Normal: far below 16 MiB, and 0 at rest."),
+    ("held_bytes", Gauge, "Bytes of messages not known to be handed out by all. Normal: below 16 MiB, 0 at rest."),
     ("own_held_bytes", Gauge, "Those of this node's messages. Normal: below 4194304."),
     ("pieces_sent", Counter, "Pieces of messages given to members that lack them. Normal: grows only with views."),
     ("sent_again", Counter, "Messages sent again in a later view. Normal: grows only when daemons come or go."),

@@ -16,6 +16,9 @@ impl JoinedRings {
             let obeyed = self.obey(now);
             let closed = self.answer_tell(now) | self.complete(now);
             let handed = self.hand_out();
+            if handed {
+                self.tell_soon(now);
+            }
             if !(drained | obeyed | closed | handed | self.send_on(now)) {
                 break;
             }
@@ -102,7 +105,7 @@ impl JoinedRings {
         }));
     }
 
-    /// Something came: the others are to know soon.
+    /// Something was handed out: the others are to know soon.
     pub(super) fn tell_soon(&mut self, now: Instant) {
         //= TM21
         let at = now + self.config.tell;
@@ -118,41 +121,41 @@ impl JoinedRings {
         }
     }
 
-    /// Tells all members what this one holds.
+    /// Tells all members what this one has handed out.
     pub(super) fn speak(&mut self, now: Instant) {
         //= TM21
         let Some(room) = self.room.as_mut() else { return };
         room.tell_at = None;
-        let (view, held) = (room.view.id, room.store.held().to_vec());
+        let (view, numbers) = (room.view.id, room.store.handed_out().to_vec());
         let silent = crate::mutated!(self.config, TellsNothing);
         if matches!(self.stage, Stage::Open | Stage::Halted) && !silent {
-            self.say(None, RelayedContent::Holds { view, held });
+            self.say(None, RelayedContent::HandedOut { view, numbers });
             self.vs.spoke(now);
         }
     }
 
-    /// A member told what it holds.
-    pub(super) fn on_holds(&mut self, from: MemberId, held: &[u64]) {
+    /// A member told what it has handed out.
+    pub(super) fn on_handed_out(&mut self, from: MemberId, numbers: &[u64]) {
         //= TM21
         if let Some(room) = &mut self.room
             && let Some(member) = room.index(from)
         {
-            room.store.note(member, held);
+            room.store.note(member, numbers);
         }
     }
 
     fn let_go(&mut self) {
         let early = crate::mutated!(self.config, ReleasedEarly);
-        if let Some(room) = self.room.as_mut().filter(|_| matches!(self.stage, Stage::Open)) {
+        if let Some(room) = self.room.as_mut().filter(|_| matches!(self.stage, Stage::Open | Stage::Halted)) {
             if early {
-                let held = room.store.held().to_vec();
-                (0..held.len()).for_each(|member| room.store.note(member, &held));
+                let own = room.store.handed_out().to_vec();
+                (0..own.len()).for_each(|member| room.store.note(member, &own));
             }
             room.store.release();
         }
     }
 
-    /// A leaving member goes once all it sent is known to be everywhere.
+    /// A leaving member goes once all it sent is known to be handed out everywhere.
     fn may_leave(&mut self, now: Instant) {
         //= M15
         let done = self.queue.is_empty() && self.queue.all_delivered() && self.under_way() == 0;

@@ -64,7 +64,7 @@ impl JoinedRings {
 
     fn on_member_said(&mut self, now: Instant, from: MemberId, content: RelayedContent) {
         match content {
-            RelayedContent::Holds { held, .. } => self.on_holds(from, &held),
+            RelayedContent::HandedOut { numbers, .. } => self.on_handed_out(from, &numbers),
             RelayedContent::Known { asks, horizons, .. } => self.on_known(from, asks, horizons),
             RelayedContent::Wants { member, number, offset, .. } => {
                 self.on_wants(from, usize::from(member), number, offset);

@@ -131,7 +131,7 @@ impl JoinedRings {
             CarrierContent::Begin(configuration) => self.on_begin(place, view, configuration),
             CarrierContent::End(configuration) => self.on_end(now, place, view, configuration),
             content if self.room.as_ref().is_some_and(|room| room.view.id == view) => {
-                self.on_content(now, place, content);
+                self.on_content(place, content);
             }
             _ => self.counters.void += 1,
         }
@@ -183,7 +183,7 @@ impl JoinedRings {
         }
     }
 
-    fn on_content(&mut self, now: Instant, place: Place, content: CarrierContent) {
+    fn on_content(&mut self, place: Place, content: CarrierContent) {
         let phase = self.phase(place.ring);
         let own = place.sender == self.me();
         let begun = self.ports.get(&place.ring).is_some_and(|port| port.part == Part::Begun);
@@ -200,7 +200,7 @@ impl JoinedRings {
             self.reach(place);
         }
         match content {
-            CarrierContent::Data(data) => self.on_data(now, place, phase, data),
+            CarrierContent::Data(data) => self.on_data(place, phase, data),
             CarrierContent::Horizons(entries) if phase == Phase::Open && place.regular => {
                 self.on_horizons(place, &entries);
             }
@@ -222,7 +222,7 @@ impl JoinedRings {
     }
 
     /// A message came by a ring: on its first one, or sent on by a gateway.
-    fn on_data(&mut self, now: Instant, place: Place, phase: Phase, data: CarriedMessage) {
+    fn on_data(&mut self, place: Place, phase: Phase, data: CarriedMessage) {
         //= TM20
         let Some(room) = &mut self.room else { return };
         let member = usize::from(data.member);
@@ -248,7 +248,7 @@ impl JoinedRings {
                 self.counters.refused += 1;
                 return;
             }
-            Taken::New => {}
+            Taken::New => room.store.note_done(member, data.done),
         }
         room.wanted = room.wanted.max(key.stamp);
         if data.message.service == consort_types::Service::Safe {
@@ -260,7 +260,6 @@ impl JoinedRings {
         {
             room.sent_bytes -= cost_of(body.as_ref());
         }
-        self.tell_soon(now);
         if place.regular && phase == Phase::Open && matches!(self.stage, Stage::Open) {
             self.forward(place.ring, CarriedMessage { stamp: key.stamp, ..data });
         }

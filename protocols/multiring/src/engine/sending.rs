@@ -123,7 +123,7 @@ impl JoinedRings {
         any
     }
 
-    /// The bytes of own messages that are not known to be held by all, with what it takes to hold them.
+    /// The bytes of own messages that are not known to be handed out by all, with what it takes to hold them.
     pub(super) fn under_way(&self) -> usize {
         self.room.as_ref().map_or(0, |room| room.sent_bytes + room.store.bytes().1)
     }
@@ -135,7 +135,8 @@ impl JoinedRings {
         room.last += 1;
         room.sent_bytes += cost_of(body.as_ref());
         room.sent.push_back((room.last, body));
-        let data = CarriedMessage { member, number: room.last, ring: home, stamp: 0, message };
+        let done = room.store.done(usize::from(member));
+        let data = CarriedMessage { member, number: room.last, done, ring: home, stamp: 0, message };
         let view = room.view.id;
         self.put(home, view, CarrierContent::Data(data));
     }
@@ -144,9 +145,7 @@ impl JoinedRings {
     fn tell_horizons(&mut self, now: Instant, ring: RingNumber) -> bool {
         //= TM13
         let early = crate::mutated!(self.config, TellsEarly);
-        let Some(port) = self.ports.get(&ring).filter(|port| !port.telling && (port.out.is_empty() || early)) else {
-            return false;
-        };
+        let Some(port) = self.ports.get(&ring).filter(|port| !port.telling) else { return false };
         if self.ports.len() == 1 || !matches!(self.stage, Stage::Open) || self.phase(ring) != Phase::Open {
             return false;
         }

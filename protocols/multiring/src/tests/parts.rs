@@ -79,8 +79,8 @@ fn horizons() -> Vec<(RingNumber, Horizon)> {
 }
 
 fn carriers() -> Vec<Carrier> {
-    let data =
-        |stamp, message| CarrierContent::Data(CarriedMessage { member: 3, number: 9, ring: RING, stamp, message });
+    let carried = |stamp, message| CarriedMessage { member: 3, number: 9, done: 8, ring: RING, stamp, message };
+    let data = |stamp, message| CarrierContent::Data(carried(stamp, message));
     let contents = [
         data(0, message(b"text")),
         data(77, message(b"")),
@@ -108,7 +108,7 @@ fn packets() -> Vec<Packet> {
     let contents = [
         Content::Ring(RingPacket::TokenRequest(TokenRequest { ring: VIEW })),
         said(None, RelayedContent::Member(MembershipPacket::Install { view: VIEW })),
-        said(None, RelayedContent::Holds { view: VIEW, held: vec![1, 0, 9] }),
+        said(None, RelayedContent::HandedOut { view: VIEW, numbers: vec![1, 0, 9] }),
         said(Some(NodeId(2)), RelayedContent::Known { view: VIEW, asks: true, horizons: horizons() }),
         said(Some(NodeId(2)), RelayedContent::Wants { view: VIEW, member: 1, number: 3, offset: 4 }),
         said(Some(NodeId(2)), RelayedContent::Pieces { view: VIEW, pieces }),

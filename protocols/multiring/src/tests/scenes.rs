@@ -224,6 +224,31 @@ fn what_is_under_way_is_bounded_and_nothing_is_lost_by_that() {
 }
 
 #[test]
+fn nobody_holds_more_than_all_have_under_way() {
+    //= TM21 test
+    //= TM23 test
+    let mut config = config(LINE);
+    config.credit = 5_000;
+    let mut cluster = Cluster::new(1, config);
+    cluster.run(4_000);
+    let senders = [1, 4, 7];
+    for sender in senders.repeat(200) {
+        cluster.submit(sender, Service::Safe, 1_000);
+    }
+    let allowed = senders.len() as u64 * (5_000 + 1_064);
+    for _ in 0..1_000 {
+        cluster.run(1);
+        for node in cluster.nodes() {
+            let held = cluster.counter(node, "held_bytes");
+            assert!(held <= allowed, "{node} holds {held}, {allowed} allowed\n{}", cluster.states());
+        }
+    }
+    cluster.run(10_000);
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(2).len(), 600);
+}
+
+#[test]
 fn messages_of_no_bytes_are_bounded_as_others_are() {
     //= TM23 test
     let mut config = config(LINE);
