@@ -5,7 +5,6 @@ use super::history::History;
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::Process;
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
-use consort_types::Instant;
 use std::collections::BTreeMap;
 
 /// What became of a session's send.
@@ -42,7 +41,8 @@ struct SeenProducer {
     told: u64,
     /// Which send each number that was settled is.
     settled: BTreeMap<u64, u64>,
-    opened: Option<Instant>,
+    /// How often memory had lapsed when it was opened first, or first since it was forgotten.
+    opened: Option<u64>,
 }
 
 /// See the module.
@@ -77,7 +77,7 @@ impl Fates {
         if matches!(step.step, NumberedStep::Given | NumberedStep::Table) {
             return Ok(());
         }
-        let lost = self.history.lost();
+        let lapses = self.history.lapses();
         let seen = self.producers.entry(step.producer).or_default();
         let process = event.process;
         match step.step {
@@ -86,8 +86,8 @@ impl Fates {
                 let floor = seen.told;
                 seen.connections.entry(process).or_default().floor = floor;
             }
-            NumberedStep::Opened if flag => return seen.on_forgotten(event, lost),
-            NumberedStep::Opened => return seen.on_opened(event, number),
+            NumberedStep::Opened if flag => return seen.on_forgotten(process, lapses),
+            NumberedStep::Opened => return seen.on_opened(process, number, lapses),
             NumberedStep::Sent => {
                 let under_way = seen.connections.entry(process).or_default();
                 under_way.sent.insert(number, (send, !flag));
@@ -119,9 +119,9 @@ impl Fates {
 
 impl SeenProducer {
     /// It begins anew; nobody knows of what was under way.
-    fn on_forgotten(&mut self, event: &TraceEvent, lost: Option<Instant>) -> Verdict {
+    fn on_forgotten(&mut self, process: Process, lapses: u64) -> Verdict {
         let again = self.era > 0 && self.told == 0;
-        if !again && lost.is_none_or(|lost| self.opened.is_some_and(|opened| lost < opened)) {
+        if !again && lapses <= self.opened.unwrap_or(0) {
             return Err("is told that its producer is forgotten, where a majority remembered all the time".into());
         }
         for fate in self.sends.values_mut() {
@@ -129,21 +129,21 @@ impl SeenProducer {
                 *fate = SendFate::Forgotten;
             }
         }
-        (self.era, self.told, self.opened) = (self.era + 1, 0, Some(event.at));
+        (self.era, self.told, self.opened) = (self.era + 1, 0, Some(lapses));
         self.settled.clear();
         let under_way = UnderWay { era: self.era, ..UnderWay::default() };
-        self.connections.insert(event.process, under_way);
+        self.connections.insert(process, under_way);
         Ok(())
     }
 
-    fn on_opened(&mut self, event: &TraceEvent, last: u64) -> Verdict {
-        let under_way = self.connections.entry(event.process).or_default();
+    fn on_opened(&mut self, process: Process, last: u64, lapses: u64) -> Verdict {
+        let under_way = self.connections.entry(process).or_default();
         if last < under_way.floor {
             let floor = under_way.floor;
             return Err(format!("is told that its last message is {last}, where {floor} had been told as ordered"));
         }
         *under_way = UnderWay { era: self.era, last, ..UnderWay::default() };
-        self.opened.get_or_insert(event.at);
+        self.opened.get_or_insert(lapses);
         self.told = self.told.max(last);
         for (send, fate) in &mut self.sends {
             match *fate {

@@ -1,7 +1,7 @@
 //! The views that count for producers, and who remembers them: by what nodes say of their tables, and by who was in which view.
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
-use consort_types::{Instant, ViewId};
+use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 
 type Lives = Vec<ProcessIncarnation>;
@@ -22,8 +22,10 @@ pub(super) struct History {
     of: BTreeMap<ProcessIncarnation, BTreeSet<u64>>,
     live: BTreeSet<ProcessIncarnation>,
     primary: BTreeSet<ViewId>,
-    /// When it was last so that no majority remembered.
-    lost: Option<Instant>,
+    /// How often memory ended and began: see `lapses`.
+    lapses: u64,
+    /// No majority remembers: since a node went, and until a view counts again.
+    lapsed: bool,
 }
 
 impl History {
@@ -37,8 +39,9 @@ impl History {
             Occurrence::Start { .. } => drop(self.live.insert(life)),
             Occurrence::Crash | Occurrence::Left => {
                 let was_there = self.live.remove(&life);
-                if was_there && 2 * self.remembering(self.live.iter()) <= self.nodes {
-                    self.lost = Some(event.at);
+                let remembered = 2 * self.remembering(self.live.iter()) > self.nodes;
+                if was_there && !remembered && !self.counted.is_empty() {
+                    self.lapse(true);
                 }
             }
             Occurrence::View(view) | Occurrence::Network(view) => {
@@ -51,19 +54,36 @@ impl History {
                 }
             }
             Occurrence::Primary(view) => drop(self.primary.insert(*view)),
-            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, .. }) if *number > 0 => {
-                self.of.entry(life).or_default().insert(*number);
-                if let Some(members) = self.views.get(&(*number, life)) {
-                    self.counted.entry(*number).or_insert_with(|| members.clone());
-                }
+            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, .. }) if *number > 0 => {
+                self.on_table(life, *number, *flag);
             }
             _ => {}
         }
     }
 
-    /// When it was last so that no majority remembered.
-    pub const fn lost(&self) -> Option<Instant> {
-        self.lost
+    /// A node has the table of a view, which counts now.
+    fn on_table(&mut self, life: ProcessIncarnation, of: u64, counts: bool) {
+        self.of.entry(life).or_default().insert(of);
+        // No life is in two views of one number.
+        let is_known = self.counted.get(&of).is_some_and(|members| members.contains(&life));
+        if counts && !is_known {
+            self.lapse(false);
+        }
+        if let Some(members) = self.views.get(&(of, life)).filter(|_| !is_known) {
+            self.counted.insert(of, members.clone());
+        }
+    }
+
+    fn lapse(&mut self, lapsed: bool) {
+        if self.lapsed != lapsed {
+            (self.lapsed, self.lapses) = (lapsed, self.lapses + 1);
+        }
+    }
+
+    /// How often it began or ended that no majority remembers. What was told before the last such turn may be forgotten: what
+    /// members tell that go on without a majority is forgotten where the next view counts.
+    pub const fn lapses(&self) -> u64 {
+        self.lapses
     }
 
     /// The number of the view that a process is in, or that is closing.

@@ -25,8 +25,8 @@ pub(super) struct OneLeader {
     disks_last: bool,
     history: History,
     candidates: BTreeMap<u16, Candidate>,
-    /// The greatest fence, and when one was elected under it.
-    last: (u128, Instant),
+    /// The greatest fence, and how often memory had lapsed when one was elected under it.
+    last: (u128, u64),
 }
 
 impl Checker for OneLeader {
@@ -62,13 +62,13 @@ fn acts(candidate: &Candidate, now: Instant) -> Verdict {
 
 impl OneLeader {
     pub(super) fn new(nodes: u16, disks_last: bool) -> Self {
-        let (candidates, last) = (BTreeMap::new(), (0, Instant::ZERO));
+        let (candidates, last) = (BTreeMap::new(), (0, 0));
         Self { disks_last, history: History::new(nodes), candidates, last }
     }
 
     /// Whether views may have been numbered anew since then.
-    fn is_forgotten(&self, since: Instant) -> bool {
-        !self.disks_last && self.history.lost().is_some_and(|lost| lost >= since)
+    const fn is_forgotten(&self, since: u64) -> bool {
+        !self.disks_last && self.history.lapses() > since
     }
 
     fn on_leads(&mut self, now: Instant, step: &LedRecord) -> Verdict {
@@ -91,7 +91,7 @@ impl OneLeader {
         rests_on(candidate, step)?;
         candidate.lease = Some((fence, until));
         if !renews {
-            self.last = (fence, now);
+            self.last = (fence, self.history.lapses());
         }
         Ok(())
     }

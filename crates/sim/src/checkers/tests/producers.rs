@@ -6,8 +6,12 @@ use crate::checkers::{Bounds, Calmness};
 fn sent(more: &str) -> Vec<&'static str> {
     let sends = "n0 numbers made send 1\n n0 numbers made send 2\n n0 numbers asked\n n0 numbers opened as 0\n \
                  n0 numbers sent send 1 as 1\n n0 numbers sent send 2 as 2\n";
+    judged(&format!("{PAIR}{sends}{more}"))
+}
+
+fn judged(script: &str) -> Vec<&'static str> {
     let bounds = Bounds { views: Calmness { nodes: 3, ..Calmness::default() }, ..Bounds::default() };
-    broken_with(&format!("{PAIR}{sends}{more}"), bounds)
+    broken_with(script, bounds)
 }
 
 const SETTLED: &str = "n0 numbers settled as 1\n";
@@ -50,6 +54,20 @@ fn a_producer_is_forgotten_only_where_no_majority_remembers() {
     let forgotten = "n1 numbers asked so\n n1 numbers opened so";
     assert_eq!(sent(&format!("{told} {forgotten}")), ["PF"]);
     assert_eq!(sent(&format!("{told} n0 crashes\n {forgotten}")), [""; 0], "of three, one is left that remembers");
+}
+
+#[test]
+fn what_is_told_where_no_majority_remembers_is_forgotten_until_the_next_view_counts() {
+    let table = |node: &str, view: u64| format!("{node} numbers table view {view} as {view} so\n");
+    let before = format!("{}{} n0 crashes\n", table("n0", 5), table("n1", 5));
+    let alone = "n0.2 starts\n n0.2 installs 6 of n0.2\n n0.2 closes 6 with n0.2\n n1 closes 5 with n1\n";
+    let meet = format!("{alone} n0.2 installs 8 of n0.2 n1\n n1 installs 8 of n0.2 n1\n");
+    let next = format!("{meet}{}{}", table("n0.2", 8), table("n1", 8));
+    let (opened, forgotten) = ("n1 numbers opened as 0\n", "n1 numbers asked so\n n1 numbers opened so\n");
+    let run = |script: &[&str]| judged(&format!("{PAIR}{}", script.concat()));
+    assert_eq!(run(&[&before, opened, &next, forgotten]), [""; 0], "n1 alone remembered");
+    assert_eq!(run(&[&before, opened, &meet, &table("n1", 5), forgotten]), ["PF"], "8 does not count");
+    assert_eq!(run(&[&before, &next, opened, forgotten]), ["PF"], "both remember again");
 }
 
 #[test]
