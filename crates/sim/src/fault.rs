@@ -42,6 +42,16 @@ impl NodeSet {
     pub const fn contains(self, node: NodeId) -> bool {
         node.0 < 64 && self.0 >> node.0 & 1 == 1
     }
+
+    /// The set with a node more.
+    pub(crate) fn with(self, node: NodeId) -> Self {
+        Self(self.0 | 1_u64.checked_shl(u32::from(node.0)).unwrap_or(0))
+    }
+
+    /// Which nodes are in it.
+    pub(crate) fn nodes(self) -> impl Iterator<Item = NodeId> {
+        (0..64).map(NodeId).filter(move |node| self.contains(*node))
+    }
 }
 
 /// Which datagrams a cut stops.

@@ -1,10 +1,12 @@
 //! What runs on a host: a whole node with its clients, or an engine alone.
+use crate::checkers::KEPT_OUT;
 use crate::digest::TraceDigest;
+use crate::fault::NodeSet;
 use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{Grouped, LedRecord, NumberedRecord, OfferRecord, ReadingRecord, ResumedRecord};
 use bytes::Bytes;
-use consort_order::{Destination, Link};
+use consort_order::{Destination, Engine, Fact, Link};
 use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
     Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service,
@@ -80,6 +82,16 @@ pub trait Machine {
 
     /// In which state it is and what it waits for, in one line.
     fn describe(&self, now: Instant) -> String;
+}
+
+/// Whom an engine keeps out for a while, as a gauge.
+fn observe_kept_out<E: Engine>(engine: &E, now: Instant, see: &mut dyn FnMut(&str, u64)) {
+    let mut kept_out = NodeSet::default();
+    engine.observe(now, &mut |fact| match fact {
+        Fact::Peer(reach) if reach.quarantined => kept_out = kept_out.with(reach.node),
+        _ => {}
+    });
+    see(KEPT_OUT, kept_out.0);
 }
 
 /// What became of a submit.

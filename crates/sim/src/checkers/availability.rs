@@ -1,11 +1,20 @@
 //! AV: availability. Members that hear each other both ways are in one view and are given what they send within a bounded
 //! time, whatever is wrong elsewhere and however long that lasts. Judged where nothing changes on the network and its hosts.
+//! Whom a member has kept out since before, for longer than it does at first, it may keep out until that time is over.
 use super::process_views::Stands;
 use super::{Calmness, Checker, ConstantSpan, Core, PromiseRule, Verdict};
 use crate::fault::NodeSet;
-use crate::message::{HEADER, Process};
+use crate::message::{HEADER, Process, ProcessIncarnation};
 use crate::trace::{Occurrence, PerProcess, TraceEvent};
-use consort_types::{Duration, Instant};
+use consort_types::{Duration, Instant, NodeId};
+use std::collections::BTreeMap;
+
+/// The gauge that tells whom a node keeps out, as a set of nodes.
+pub(crate) const KEPT_OUT: &str = "kept_out";
+/// Who is kept out for the first time is let in after so long. Each standstill that is allowed has room for that.
+const FIRST_TERM: Duration = Duration::from_secs(1);
+/// In this part of a standstill what went wrong before is noticed, and has somebody kept out.
+const NOTICED: u32 = 4;
 
 /// What a process has sent and is to be given.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +45,8 @@ pub(super) struct Availability {
     own: PerProcess<OwnMessages>,
     /// When the members of each of the span's cores were in one view last.
     together: Vec<Instant>,
+    /// Whom lives keep out, and since when.
+    kept_out: BTreeMap<(ProcessIncarnation, NodeId), Instant>,
 }
 
 impl Checker for Availability {
@@ -57,7 +68,13 @@ impl Checker for Availability {
                     own.delivered = mark.count;
                 }
             }
-            Occurrence::Gauge { .. } => return self.look(event.process, event.at),
+            Occurrence::Crash | Occurrence::Left => self.keep_out(event.process.life(), NodeSet::default(), event.at),
+            Occurrence::Gauge { name, value } => {
+                if name == KEPT_OUT {
+                    self.keep_out(event.process.life(), NodeSet(*value), event.at);
+                }
+                return self.look(event.process, event.at);
+            }
             _ => {}
         }
         Ok(())
@@ -72,7 +89,22 @@ impl Availability {
             stands: Stands::default(),
             own: PerProcess::default(),
             together: Vec::new(),
+            kept_out: BTreeMap::new(),
         }
+    }
+
+    /// A node keeps these out now.
+    fn keep_out(&mut self, life: ProcessIncarnation, nodes: NodeSet, at: Instant) {
+        self.kept_out.retain(|(by, node), _| *by != life || nodes.contains(*node));
+        for node in nodes.nodes() {
+            self.kept_out.entry((life, node)).or_insert(at);
+        }
+    }
+
+    /// Whether some of these keep others out, and have done so since this time at the latest.
+    fn are_kept_apart(&self, core: NodeSet, since: Instant) -> bool {
+        let mut terms = self.kept_out.iter();
+        terms.any(|((by, node), began)| core.contains(by.node) && core.contains(*node) && *began <= since)
     }
 
     /// Nodes are looked at from time to time.
@@ -89,6 +121,10 @@ impl Availability {
         let Core { nodes, united } = span.cores[place];
         if !united || self.are_together(nodes) {
             self.together[place] = at;
+        } else if self.are_kept_apart(nodes, span.from + standstill / NOTICED) {
+            // The first term is in the standstill; longer ones are not.
+            let first = Instant(at.0.saturating_sub(FIRST_TERM.as_nanos() as u64));
+            self.together[place] = self.together[place].max(first);
         }
         let since = self.together[place];
         let idle = self.waits_longest(process).map(|(process, moved)| (process, moved.max(span.from)));

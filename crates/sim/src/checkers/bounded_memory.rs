@@ -1,6 +1,6 @@
 //! BM: bounded memory. While the run lasts no gauge exceeds its limit; once it has come to rest, what was kept for
 //! others is given back.
-use super::{Checker, IdleWaits, PromiseRule, PromisedOrder, Retained, Verdict};
+use super::{Checker, IdleWaits, KEPT_OUT, PromiseRule, PromisedOrder, Retained, Verdict};
 use crate::fault::NodeSet;
 use crate::trace::{Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
@@ -75,6 +75,7 @@ impl Bounds {
         self.running.contains_key(name)
             || self.quiet.contains_key(name)
             || self.needless.contains(name)
+            || self.views.standstill.is_some() && name == KEPT_OUT
             || self.waits.as_ref().and_then(|waits| waits.counter).is_some_and(|(counter, _)| counter == name)
     }
 }

@@ -109,6 +109,7 @@ mod virtual_synchrony;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use availability::KEPT_OUT;
 pub use bounded_memory::{Bounds, Calmness, ConstantSpan, Core};
 pub use idle_waits::IdleWaits;
 pub use reader_resumption::Retained;

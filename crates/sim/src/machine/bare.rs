@@ -1,5 +1,5 @@
 //! An engine alone.
-use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, sum};
+use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, observe_kept_out, sum};
 use crate::trace::OfferRecord;
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Delivery, Engine, Link, Output, Pressure, Refused, Submission, each_counter, state_of};
@@ -231,6 +231,7 @@ impl<E: Engine> Machine for Bare<E> {
 
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         each_counter(&self.engine, self.now, &mut |name, value| see(name, value));
+        observe_kept_out(&self.engine, self.now, see);
         self.rejected.iter().for_each(|(cause, count)| see(cause, *count));
     }
 

@@ -14,7 +14,7 @@ pub use resuming_readers::ResumingReaders;
 pub use roaming_sessions::RoamingSessions;
 pub(crate) use side::private;
 
-use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, sum};
+use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, observe_kept_out, sum};
 use crate::message::index_of;
 use crate::plan::RunPlan;
 use crate::trace::witness::{ListenerEvent, SessionListener};
@@ -625,6 +625,7 @@ impl<E: Engine> Machine for Whole<E> {
 
     fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
         self.node.observe(see);
+        observe_kept_out(self.node.engine(), self.now, see);
     }
 
     fn describe(&self, now: Instant) -> String {

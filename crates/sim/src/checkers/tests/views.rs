@@ -226,14 +226,17 @@ fn nv_each_other_part_is_tried_three_times() {
 
 /// n0 and n1 hear each other from the ninth event on, and a standstill of a second is allowed.
 fn available(script: &str) -> Vec<&'static str> {
+    available_within(Duration::from_secs(1), script)
+}
+
+fn available_within(standstill: Duration, script: &str) -> Vec<&'static str> {
     let span = ConstantSpan {
         from: Instant(9),
         until: Instant(9_000_000_000),
         faults: 1,
         cores: [3, 4].map(|nodes| Core { nodes: NodeSet(nodes), united: true }).into(),
     };
-    let standstill = Some(Duration::from_secs(1));
-    expecting(Calmness { spans: vec![span], standstill, ..Calmness::default() }, script)
+    expecting(Calmness { spans: vec![span], standstill: Some(standstill), ..Calmness::default() }, script)
 }
 
 #[test]
@@ -263,6 +266,32 @@ fn av_members_that_hear_each_other_are_together() {
     let change = |node| format!("{node} closes 5 with n0 n1\n{node} installs 9 of n0 n1\nn0 gauge x 0\n");
     let met = format!("at 900000000\n{}at 1800000000\n{}", change("n0"), change("n1"));
     assert!(available(&met).is_empty(), "one comes later than the other");
+}
+
+/// One that was kept out before is kept out for longer the next time.
+#[test]
+fn av_members_may_be_apart_for_as_long_as_one_was_kept_out_before() {
+    let apart = "n0 closes 5 with n0\nn0 installs 9 of n0\n";
+    let within = |script: &str| available_within(Duration::from_millis(1_500), script);
+    let kept = |from: u64, until: u64, look: u64| {
+        let [from, until, look] = [from, until, look].map(|ms| ms * 1_000_000);
+        let kept = format!("at {from}\nn0 gauge kept_out 2\nat {until}\nn0 gauge kept_out 2\nn0 gauge kept_out 0\n");
+        within(&format!("{apart}{kept}at {look}\nn0 gauge x 0"))
+    };
+    assert_eq!(kept(1, 2_100, 2_600), [""; 0]);
+    assert_eq!(kept(1, 2_100, 2_602), ["AV"], "it is over");
+    assert_eq!(kept(1, 900, 1_502), ["AV"], "a first term is allowed for");
+    assert_eq!(kept(300, 2_100, 2_200), [""; 0], "what went wrong before was just noticed");
+    assert_eq!(kept(500, 2_100, 2_200), ["AV"], "it began too late to be because of that");
+    let kept = |by: &str, whom: u64, then: &str| {
+        let look = format!("at 2000000000\n{by} gauge kept_out {whom}\n");
+        within(&format!("{apart}{by} gauge kept_out {whom}\n{then}{look}"))
+    };
+    assert_eq!(kept("n0", 2, ""), [""; 0]);
+    assert_eq!(kept("n0", 4, ""), ["AV"], "who is kept out is in another part");
+    let again =
+        "at 1000000000\nn1 crashes\nn1.2 starts\nn1.2 installs 1 of n1.2\nat 2000000000\nn1.2 gauge kept_out 0\n";
+    assert_eq!(within(&format!("{apart}n1 gauge kept_out 1\n{again}")), ["AV"], "a new life keeps nobody out");
 }
 
 #[test]
