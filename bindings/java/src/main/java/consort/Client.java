@@ -9,6 +9,7 @@ import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
+import java.net.SocketAddress;
 import java.nio.BufferUnderflowException;
 import java.time.Duration;
 import java.util.HashMap;
@@ -74,9 +75,23 @@ public final class Client implements AutoCloseable {
         if (!options.name().isEmpty()) {
             Names.checkClient(options.name());
         }
-        Connection connection = Connection.open(address, options.within());
+        SocketAddress at = Connection.read(address);
+        Duration bound = options.silenceAt(at);
+        long began = System.nanoTime();
         try {
-            return open(connection, address, options);
+            return open(Connection.open(address, at, options.within(), new Silence(bound)), address, options);
+        } catch (ConsortException error) {
+            if (bound == null || !error.isOfAnEarlierRelease()) {
+                throw error;
+            }
+            Duration left = options.within().minusNanos(System.nanoTime() - began);
+            return open(Connection.open(address, at, left, new Silence(null)), address, options);
+        }
+    }
+
+    private static Client open(Connection connection, String address, Options options) throws ConsortException {
+        try {
+            return greet(connection, address, hello(options, connection.interval()));
         } catch (ConsortException error) {
             ConsortException late = connection.isLate(address);
             connection.close();
@@ -84,17 +99,19 @@ public final class Client implements AutoCloseable {
         }
     }
 
-    private static byte[] hello(Options options) {
-        int flags = (options.views() ? 1 : 0) | (options.positions() ? 16 : 0) | (options.token().isEmpty() ? 0 : 128);
+    /** What such a client says first; it asks for heartbeats in this interval in milliseconds, for none with 0. */
+    static byte[] hello(Options options, long interval) {
+        int flags = (options.views() ? 1 : 0) | (options.positions() ? 16 : 0) | (interval == 0 ? 0 : 32)
+                | (options.token().isEmpty() ? 0 : 128);
         Wire.Request hello = new Wire.Request(Wire.HELLO).number(Wire.MAGIC, 4).number(Wire.VERSION, 2).number(flags, 1);
-        hello.name(options.name()).bytes(new byte[16]);
+        hello.name(options.name()).bytes(new byte[16]).number(interval, interval == 0 ? 0 : 4);
         return (options.token().isEmpty() ? hello : hello.name(options.token())).frame();
     }
 
-    private static Client open(Connection connection, String address, Options options) throws ConsortException {
+    private static Client greet(Connection connection, String address, byte[] hello) throws ConsortException {
         String notOne = address + ": it does not answer like a Consort daemon: ";
         try {
-            connection.write(hello(options));
+            connection.write(hello);
             DataInputStream from = new DataInputStream(new BufferedInputStream(connection.input(), 64 << 10));
             Welcome welcome = welcome(Wire.read(from, Wire.TEXT_MAX));
             if (!connection.letIn()) {
@@ -310,6 +327,10 @@ public final class Client implements AutoCloseable {
     private void handle(Wire.Frame frame) throws IOException, ConsortException, InterruptedException {
         Wire.Fields fields = frame.fields();
         switch (frame.kind()) {
+            case Wire.HEARTBEAT -> {
+                fields.done("heartbeat");
+                connection.onHeartbeat();
+            }
             case Wire.PROGRESS -> {
                 fields.u64();
                 long ordered = fields.u64();

@@ -24,10 +24,12 @@ final class Connection implements AutoCloseable {
     private final SocketChannel channel;
     /** It was closed because connecting took too long. */
     private final AtomicBoolean late = new AtomicBoolean();
+    private final Silence silence;
     private ScheduledFuture<?> limit;
 
-    private Connection(SocketChannel channel) {
+    private Connection(SocketChannel channel, Silence silence) {
         this.channel = channel;
+        this.silence = silence;
     }
 
     private static ScheduledThreadPoolExecutor clock() {
@@ -41,12 +43,11 @@ final class Connection implements AutoCloseable {
     }
 
     /** Connects; {@link #letIn} must follow in the same time. */
-    static Connection open(String address, Duration within) throws ConsortException {
-        SocketAddress at = read(address);
+    static Connection open(String address, SocketAddress at, Duration within, Silence silence) throws ConsortException {
         boolean isUnix = at instanceof UnixDomainSocketAddress;
         try {
             SocketChannel channel = isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
-            Connection connection = new Connection(channel);
+            Connection connection = new Connection(channel, silence);
             connection.limit = CLOCK.schedule(connection::giveUp, Math.max(within.toNanos(), 0), TimeUnit.NANOSECONDS);
             connection.connect(address, at, isUnix);
             return connection;
@@ -93,7 +94,15 @@ final class Connection implements AutoCloseable {
         return new ReadableByteChannel() {
             @Override
             public int read(ByteBuffer into) throws IOException {
-                return channel.read(into);
+                silence.onRead(System.nanoTime());
+                try {
+                    int count = channel.read(into);
+                    silence.onBytes();
+                    return count;
+                } catch (IOException error) {
+                    silence.tell();
+                    throw error;
+                }
             }
 
             @Override
@@ -106,6 +115,31 @@ final class Connection implements AutoCloseable {
                 channel.close();
             }
         };
+    }
+
+    /** How often the daemon is to tell that it is at work, in milliseconds; 0 where it need not. */
+    long interval() {
+        return silence.interval();
+    }
+
+    /** The daemon says that it is at work, and that it will say so again. */
+    void onHeartbeat() {
+        if (silence.onHeartbeat()) {
+            lookLater();
+        }
+    }
+
+    private void lookLater() {
+        CLOCK.schedule(this::look, silence.step(), TimeUnit.NANOSECONDS);
+    }
+
+    /** A channel's reads take no time with them; so the clock looks, and closes it under the reader. */
+    private void look() {
+        if (silence.isOver(System.nanoTime())) {
+            close();
+        } else if (channel.isOpen()) {
+            lookLater();
+        }
     }
 
     void write(byte[] bytes) throws IOException {

@@ -16,7 +16,7 @@ public final class ConsortException extends Exception {
         NOT_WELCOME,
         /** The daemon ended the session: {@link #reason()}, {@link #unknownFate()}. */
         DISCONNECTED,
-        /** The connection to the daemon broke: {@link #unknownFate()}. */
+        /** The connection to the daemon broke, or the daemon fell silent: {@link #unknownFate()}. */
         CONNECTION_LOST,
         /** The client was closed. */
         CLOSED,
@@ -106,6 +106,11 @@ public final class ConsortException extends Exception {
     /** The same for another caller, whose stack it then shows. */
     ConsortException again() {
         return new ConsortException(kind, reason, unknownFate, getMessage(), this);
+    }
+
+    /** Whether a daemon that knows no heartbeats says so to a client that wants them. */
+    boolean isOfAnEarlierRelease() {
+        return kind == Kind.NOT_WELCOME && reason == Reason.MALFORMED;
     }
 
     /** What it is, for programs. */

@@ -1,5 +1,7 @@
 package consort;
 
+import java.net.SocketAddress;
+import java.net.UnixDomainSocketAddress;
 import java.time.Duration;
 
 /**
@@ -10,35 +12,67 @@ import java.time.Duration;
  * @param positions whether the position of each message is told, and its sender's incarnation
  * @param within how long connecting may take
  * @param token what proves who the client is, where the daemon asks for it; 160 bytes at most, empty for none
+ * @param hostTimeout how long a daemon at a TCP address may be silent before the connection is given up, as
+ *     {@code CONNECTION_LOST}: 1 s to 6 h. Its machine has vanished then, or the daemon is stopped for that long. The daemon
+ *     says something four times in that time, so that a stop of half of it is never too long. A daemon of an earlier release
+ *     promises to say nothing, and is not given up.
+ * @param daemonTimeout the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, {@code null} for ever. It is
+ *     stopped then, or hangs: a daemon that ends is noticed at once.
  */
-public record Options(String name, boolean views, boolean positions, Duration within, String token) {
-    /** No name, no views, no positions, ten seconds, no token. */
+public record Options(
+        String name,
+        boolean views,
+        boolean positions,
+        Duration within,
+        String token,
+        Duration hostTimeout,
+        Duration daemonTimeout) {
+    /** No name, no views, no positions, ten seconds, no token; two seconds of silence over TCP, ten on this machine. */
     public Options() {
-        this("", false, false, Duration.ofSeconds(10), "");
+        this("", false, false, Duration.ofSeconds(10), "", Duration.ofSeconds(2), Duration.ofSeconds(10));
     }
 
     /** The same under a name. */
     public Options name(String name) {
-        return new Options(name, views, positions, within, token);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
     }
 
     /** The same, with views or without. */
     public Options views(boolean views) {
-        return new Options(name, views, positions, within, token);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
     }
 
     /** The same, with positions or without. */
     public Options positions(boolean positions) {
-        return new Options(name, views, positions, within, token);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
     }
 
     /** The same, with this time for connecting. */
     public Options within(Duration within) {
-        return new Options(name, views, positions, within, token);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
     }
 
     /** The same, showing this token. Whoever reads it on its way can show it, too. */
     public Options token(String token) {
-        return new Options(name, views, positions, within, token);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+    }
+
+    /** The same, giving up a daemon at a TCP address after this silence. */
+    public Options hostTimeout(Duration hostTimeout) {
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+    }
+
+    /** The same, giving up a daemon of this machine after this silence; never with {@code null}. */
+    public Options daemonTimeout(Duration daemonTimeout) {
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+    }
+
+    /** How long a daemon there may be silent; {@code null} for ever. */
+    Duration silenceAt(SocketAddress address) throws ConsortException {
+        Silence.check("hostTimeout", hostTimeout);
+        if (daemonTimeout != null) {
+            Silence.check("daemonTimeout", daemonTimeout);
+        }
+        return address instanceof UnixDomainSocketAddress ? daemonTimeout : hostTimeout;
     }
 }

@@ -30,6 +30,7 @@ final class Wire {
     static final int JOIN_CLOSED = 0x07;
     static final int MULTICAST = 0x10;
 
+    static final int HEARTBEAT = 0x80;
     static final int WELCOME = 0x81;
     static final int PROGRESS = 0x82;
     static final int REFUSED = 0x83;

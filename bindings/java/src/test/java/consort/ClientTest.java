@@ -25,11 +25,11 @@ import java.util.random.RandomGenerator;
 
 /** Tests of the client against bytes: run by {@code bindings/java/test}, which fails where one throws. */
 public final class ClientTest {
-    private static final Duration LONG = Duration.ofSeconds(20);
+    static final Duration LONG = Duration.ofSeconds(20);
     private static final Duration SHORT = Duration.ofMillis(30);
 
     /** The welcome of the protocol page's example: node 1, client 2, "bob", 16 MiB, 256 KiB, 1000 groups. */
-    private static final String WELCOME = "0000002b810002000100000000000000650000000000000002000000020002"
+    static final String WELCOME = "0000002b810002000100000000000000650000000000000002000000020002"
             + "6e3103626f62010000000004000003e8";
     private static final String GROUP_VIEW = "0000004e850167000000000000000100000000000000000064000000000000000100010"
             + "1000000010001000000000000006500000002" + "03626f62" + "000000010001000000000000006500000002" + "03626f62" + "0000";
@@ -37,7 +37,7 @@ public final class ClientTest {
 
     private ClientTest() {}
 
-    private interface Test {
+    interface Test {
         void run() throws Exception;
     }
 
@@ -50,9 +50,10 @@ public final class ClientTest {
         run("names and addresses are checked", ClientTest::namesAndAddresses);
         run("a subscriber is given what it asks for", ClientTest::aSubscriber);
         run("a closed client says so", ClientTest::aClosedClient);
+        SilenceTest.runAll();
     }
 
-    private static void run(String name, Test test) throws Exception {
+    static void run(String name, Test test) throws Exception {
         try {
             test.run();
             System.out.println("ok    " + name);
@@ -62,13 +63,13 @@ public final class ClientTest {
         }
     }
 
-    private static void check(boolean holds, Object what) {
+    static void check(boolean holds, Object what) {
         if (!holds) {
             throw new AssertionError(String.valueOf(what));
         }
     }
 
-    private static void fails(Kind kind, Test test) throws Exception {
+    static void fails(Kind kind, Test test) throws Exception {
         try {
             test.run();
         } catch (ConsortException error) {
@@ -88,7 +89,7 @@ public final class ClientTest {
         throw new AssertionError("it was ordered by nobody");
     }
 
-    private static byte[] unhex(String text) {
+    static byte[] unhex(String text) {
         return HexFormat.of().parseHex(text);
     }
 
@@ -144,7 +145,7 @@ public final class ClientTest {
 
     private static void aSessionByteForByte() throws Exception {
         try (Daemon daemon = new Daemon(WELCOME)) {
-            Client bob = daemon.connect(new Options().name("bob"));
+            Client bob = daemon.connect(new Options().name("bob").daemonTimeout(null));
             byte[] hello = unhex("0000001c01c04ec11e00020003626f6200000000000000000000000000000000");
             check(Arrays.equals(daemon.hears(32), hello), "hello");
             check(bob.join("g") == 1 && bob.multicast(Service.AGREED, List.of("g"), "hi".getBytes()) == 2, "numbers");
@@ -230,7 +231,7 @@ public final class ClientTest {
         try (Daemon daemon = new Daemon(WELCOME)) {
             Client bob = daemon.connect(new Options());
             bob.join("g");
-            daemon.hears(29 + 7);
+            daemon.hears(33 + 7);
             daemon.client.get().write(ByteBuffer.wrap(unhex(progress)));
             bob.ordered(1).get(20, TimeUnit.SECONDS);
             bob.settle(SHORT);
@@ -348,7 +349,7 @@ public final class ClientTest {
         }
         try (Daemon daemon = new Daemon(WELCOME)) {
             Client bob = daemon.connect(new Options());
-            daemon.hears(29);
+            daemon.hears(33);
             CompletableFuture<Void> closing = CompletableFuture.runAsync(() -> {
                 try {
                     bob.close(LONG);
