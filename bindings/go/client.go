@@ -25,11 +25,23 @@ type Options struct {
 	// Token proves who the client is, where the daemon asks for it; `consort token` makes it. Empty for none, 160 bytes at
 	// most. Whoever reads it on its way can show it, too.
 	Token string
+	// HostTimeout is how long a daemon at a TCP address may be silent before the connection is given up, as a
+	// ConnectionLostError whose cause is a SilenceError: 1 s to 6 h, 2 s where it is 0. Its machine has vanished then, or
+	// the daemon is stopped for that long. The daemon says something four times in that time, so that a stop of half of it
+	// is never too long. A daemon of an earlier release promises to say nothing, and is not given up.
+	HostTimeout time.Duration
+	// DaemonTimeout is the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, 10 s where it is 0, and Forever.
+	// It is stopped then, or hangs: a daemon that ends is noticed at once.
+	DaemonTimeout time.Duration
 }
+
+// Forever, as a DaemonTimeout, has the daemon be silent for as long as it likes.
+const Forever time.Duration = -1
 
 // Client is a session with a daemon, for any number of goroutines.
 type Client struct {
 	conn    net.Conn
+	silence silence
 	welcome welcome
 	events  chan Event
 	// left is closed once nobody will receive any more.
@@ -67,13 +79,28 @@ func Dial(ctx context.Context, address string, options Options) (*Client, error)
 	if options.Name != "" && !isClient(options.Name) {
 		return nil, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", options.Name, clientMax)
 	}
+	silence, err := options.silenceAt(kind)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dial(ctx, kind, at, address, options, silence)
+	var refused *NotWelcomeError
+	if silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
+		// So says a daemon of an earlier release, which knows no heartbeats.
+		return dial(ctx, kind, at, address, options, 0)
+	}
+	return client, err
+}
+
+// dial connects to a daemon that may be silent for so long.
+func dial(ctx context.Context, kind, at, address string, options Options, silence time.Duration) (*Client, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, kind, at)
 	if err != nil {
 		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", address, err)
 	}
 	// A context that ends makes whatever is being read or written late.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	client, from, err := open(conn, address, options)
+	client, from, err := open(conn, address, options, silence)
 	if !stop() {
 		err = fmt.Errorf("%s did not let us in in time: %w", address, context.Cause(ctx))
 	}
@@ -87,13 +114,17 @@ func Dial(ctx context.Context, address string, options Options) (*Client, error)
 	return client, nil
 }
 
-func hello(options Options) []byte {
+// hello is what such a client says first; it asks for heartbeats where a daemon may not be silent for ever.
+func hello(options Options, silence time.Duration) []byte {
 	var flags byte
 	if options.Views {
 		flags |= 1
 	}
 	if options.Positions {
 		flags |= 16
+	}
+	if silence > 0 {
+		flags |= 32
 	}
 	if options.Token != "" {
 		flags |= 128
@@ -102,6 +133,9 @@ func hello(options Options) []byte {
 		bytes = binary.BigEndian.AppendUint32(bytes, magic)
 		bytes = append(binary.BigEndian.AppendUint16(bytes, version), flags)
 		bytes = append(appendName(bytes, options.Name), make([]byte, 16)...)
+		if silence > 0 {
+			bytes = binary.BigEndian.AppendUint32(bytes, uint32((silence / silenceBeats).Milliseconds()))
+		}
 		if options.Token != "" {
 			bytes = appendName(bytes, options.Token)
 		}
@@ -110,12 +144,13 @@ func hello(options Options) []byte {
 }
 
 // open says hello, and reads the answer.
-func open(conn net.Conn, address string, options Options) (*Client, *bufio.Reader, error) {
+func open(conn net.Conn, address string, options Options, bound time.Duration) (*Client, *bufio.Reader, error) {
 	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", address, ErrNoDaemon, why) }
-	if _, err := conn.Write(hello(options)); err != nil {
+	if _, err := conn.Write(hello(options, bound)); err != nil {
 		return nil, nil, stranger(err)
 	}
-	from := bufio.NewReaderSize(conn, 64<<10)
+	client := &Client{conn: conn, silence: silence{conn: conn, bound: bound}}
+	from := bufio.NewReaderSize(&client.silence, 64<<10)
 	kind, body, err := readFrame(from, textMax)
 	if err != nil {
 		return nil, nil, stranger(err)
@@ -139,7 +174,8 @@ func open(conn net.Conn, address string, options Options) (*Client, *bufio.Reade
 	if err := r.done("welcome"); err != nil {
 		return nil, nil, stranger(err)
 	}
-	client := &Client{conn: conn, welcome: w, events: make(chan Event), left: make(chan struct{}), changed: make(chan struct{})}
+	client.welcome, client.events = w, make(chan Event)
+	client.left, client.changed = make(chan struct{}), make(chan struct{})
 	return client, from, nil
 }
 

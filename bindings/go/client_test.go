@@ -78,7 +78,7 @@ func TestASessionOfTheProtocolPageByteForByte(t *testing.T) {
 		"00000019 82 0000000000000002 0000000000000002 0000000000000012")
 	address, heard, closes := daemon(t, says[:0x2b+4])
 	_ = closes
-	bob, err := Dial(long(t), address, Options{Name: "bob"})
+	bob, err := Dial(long(t), address, Options{Name: "bob", DaemonTimeout: Forever})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestSendsWaitForCreditAsLongAsTheContextAllows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	heard(32)
+	heard(36)
 	large := make([]byte, 300<<10)
 	if number, err := bob.Multicast(long(t), Safe, []string{"g"}, large); number != 1 || err != nil {
 		t.Fatal("larger than all credit, and nothing is under way: ", err)
@@ -247,7 +247,7 @@ func TestNamesAndAddressesAreChecked(t *testing.T) {
 // The bytes of docs/session-protocol.md.
 func TestTokenIsShownInHello(t *testing.T) {
 	want := "0000002001c04ec11e00028003626f620000000000000000000000000000000003616263"
-	if got := hex.EncodeToString(hello(Options{Name: "bob", Token: "abc"})); got != want {
+	if got := hex.EncodeToString(hello(Options{Name: "bob", Token: "abc"}, 0)); got != want {
 		t.Fatalf("hello is %s, not %s", got, want)
 	}
 }

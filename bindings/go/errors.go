@@ -3,6 +3,7 @@ package consort
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // Errors that a caller may want to tell apart, with errors.Is.
@@ -63,6 +64,14 @@ func (e *ConnectionLostError) Error() string {
 }
 
 func (e *ConnectionLostError) Unwrap() error { return e.Cause }
+
+// SilenceError says that nothing was heard of the daemon, or of its machine, for as long as Options allow. It is the cause of
+// a ConnectionLostError.
+type SilenceError struct{ Silence time.Duration }
+
+func (e *SilenceError) Error() string {
+	return fmt.Sprintf("timed out: nothing was heard of the daemon or its machine for %v", e.Silence)
+}
 
 func invalid(format string, words ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, words...))

@@ -69,6 +69,9 @@ func (c *Client) finish(err error) {
 func (c *Client) handle(kind byte, body []byte, lives map[uint16]uint64) error {
 	r := &reader{bytes: body}
 	switch kind {
+	case kindHeartbeat:
+		c.silence.armed = true
+		return r.done("heartbeat")
 	case kindProgress:
 		r.u64()
 		return c.progress(r.u64(), r.u64(), r)

@@ -20,7 +20,7 @@ const (
 	kindHello, kindJoin, kindLeave, kindGoodbye, kindJoinClosed, kindMulticast = 0x01, 0x02, 0x03, 0x06, 0x07, 0x10
 
 	kindWelcome, kindProgress, kindRefused, kindView, kindGroupView = 0x81, 0x82, 0x83, 0x84, 0x85
-	kindDisconnect, kindSignal, kindIncarnation                     = 0x88, 0x89, 0xfc
+	kindHeartbeat, kindDisconnect, kindSignal, kindIncarnation      = 0x80, 0x88, 0x89, 0xfc
 	kindMessage, kindBatch, kindPlaced, kindPlacedBatch             = 0x90, 0xb0, 0xc0, 0xd0
 )
 
