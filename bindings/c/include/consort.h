@@ -366,8 +366,9 @@ consort_code consort_options_set_connect_within(consort_options *options, int64_
 // How long a send may wait for credit; negative, as where nothing is said, for as long as it takes.
 consort_code consort_options_set_send_within(consort_options *options, int64_t milliseconds);
 
-// How long the machine of a daemon at a TCP address may answer nothing before the connection is given up: 3000 to
-// 21600000, 60000 where nothing is said.
+// How long a daemon at a TCP address may be silent before the connection is given up (CONSORT_CONNECTION_LOST): 1000
+// to 21600000, 2000 where nothing is said. Its machine has vanished then, or the daemon is stopped for that long. A
+// daemon of this machine, at a Unix socket, is given up after 10 s. consort_connect() refuses times out of range.
 consort_code consort_options_set_host_timeout(consort_options *options,
                                               int64_t milliseconds);
 

@@ -148,8 +148,9 @@ pub unsafe extern "C" fn consort_options_set_send_within(
     }
 }
 
-/// How long the machine of a daemon at a TCP address may answer nothing before the connection is given up: 3000 to
-/// 21600000, 60000 where nothing is said.
+/// How long a daemon at a TCP address may be silent before the connection is given up (CONSORT_CONNECTION_LOST): 1000
+/// to 21600000, 2000 where nothing is said. Its machine has vanished then, or the daemon is stopped for that long. A
+/// daemon of this machine, at a Unix socket, is given up after 10 s. consort_connect() refuses times out of range.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_options_set_host_timeout(
     options: *mut consort_options,
