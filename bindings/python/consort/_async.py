@@ -70,7 +70,7 @@ class AsyncClient:
         shared_memory: bool = True,
         connect_within: float = 5.0,
         send_within: Optional[float] = None,
-        host_timeout: float = 60.0,
+        host_timeout: float = 2.0,
         token: Optional[str] = None,
     ) -> "AsyncClient":
         """Connects to a daemon; see :meth:`Client.connect`."""

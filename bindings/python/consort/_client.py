@@ -194,13 +194,18 @@ class Client(_Sends, _Receives):
         shared_memory: bool = True,
         connect_within: float = 5.0,
         send_within: Optional[float] = None,
-        host_timeout: float = 60.0,
+        host_timeout: float = 2.0,
         token: Optional[str] = None,
     ) -> "Client":
         """Connects to a daemon: at a path of a Unix socket, with a slash in it, or at ``host:port``.
 
         ``views`` asks for views of the network, ``positions`` for the position of each message. Times are seconds.
         ``token`` proves who the client is, where the daemon asks for it; ``consort token`` makes it.
+
+        ``host_timeout`` is how long a daemon at ``host:port`` may be silent before the connection is given up, as
+        :class:`ConnectionLost`: 1.0 to 21600.0. Its machine has vanished then, or the daemon is stopped for that long.
+        A daemon of this machine, at a Unix socket, is given up after 10 s. Only the time in which the client waits for
+        something counts.
         """
         return cls(
             open_session(

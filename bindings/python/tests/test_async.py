@@ -47,6 +47,12 @@ class Async(unittest.IsolatedAsyncioTestCase):
             await ann.join("tea")
             self.assertIsInstance(await asyncio.wait_for(ann.receive(), LONG), GroupView)
 
+    async def test_a_daemon_that_falls_silent_is_given_up(self) -> None:
+        ann = await AsyncClient.connect(self.daemon.tcp)
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        with self.assertRaisesRegex(consort.ConnectionLost, "nothing was heard of the daemon .* for 2s"):
+            await asyncio.wait_for(ann.receive(), LONG)
+
     async def test_iteration_ends_with_ones_own_goodbye_and_raises_any_other_end(self) -> None:
         ann = await AsyncClient.connect(self.daemon.tcp)
         await ann.join("tea")

@@ -137,6 +137,24 @@ class Blocking(unittest.TestCase):
             ann.receive(LONG)
         self.assertEqual(caught.exception.unknown_fate, range(1, 3))
 
+    def test_a_daemon_that_falls_silent_is_given_up(self) -> None:
+        ann = Client.connect(self.daemon.tcp)
+        bob = Client.connect(self.daemon.tcp, host_timeout=1.0)
+        self.daemon.process.send_signal(signal.SIGSTOP)
+        for client, bound in ((bob, "1s"), (ann, "2s")):
+            client.join("tea")
+            with self.assertRaisesRegex(consort.ConnectionLost, f"nothing was heard .* for {bound}") as caught:
+                client.receive(LONG)
+            self.assertEqual(caught.exception.unknown_fate, range(1, 2))
+
+    def test_a_silence_out_of_range_is_refused(self) -> None:
+        for silence, told in ((0.999, "999ms"), (0.0, "0ns"), (21_601.0, "21601s")):
+            with self.assertRaisesRegex(consort.Error, f"host_timeout is {told}; give a time from 1s to 21600s"):
+                Client.connect(self.daemon.tcp, host_timeout=silence)
+        for silence in (-1.0, float("nan")):
+            with self.assertRaisesRegex(ValueError, "no time to wait"):
+                Client.connect(self.daemon.tcp, host_timeout=silence)
+
     def test_examples_run(self) -> None:
         examples = os.path.join(os.path.dirname(__file__), "..", "examples")
         chat = subprocess.run(
