@@ -55,6 +55,7 @@ impl From<Error> for Failure {
 
 const fn code_of(error: &Error) -> consort_code {
     match error {
+        Error::Option(_) => consort_code::CONSORT_INVALID,
         Error::Connect { .. } => consort_code::CONSORT_CANNOT_CONNECT,
         Error::NoDaemon { .. } => consort_code::CONSORT_NO_DAEMON,
         Error::NotWelcome(_) => consort_code::CONSORT_NOT_WELCOME,

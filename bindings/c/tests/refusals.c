@@ -119,6 +119,8 @@ static void daemons_that_are_none(const char *daemon, const char *nobody, const 
     IS(consort_connect(daemon, options, &first), CONSORT_OK);
     SAYS(consort_connect(daemon, options, &client), CONSORT_NOT_WELCOME, "taken");
     HOLDS(consort_last_reason() == CONSORT_REASON_NAME_TAKEN);
+    IS(consort_options_set_host_timeout(options, 999), CONSORT_OK);
+    SAYS(consort_connect(daemon, options, &client), CONSORT_INVALID, "host_timeout is 999ms; give a time from 1s");
     consort_options_free(options);
     consort_free(first);
 }

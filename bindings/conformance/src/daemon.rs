@@ -1,4 +1,5 @@
 //! A daemon of one node, in a cluster and in folders of its own.
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::net::TcpListener;
@@ -90,6 +91,14 @@ impl Daemon {
         drop(self.child.0.stdin.take());
         let status = self.child.0.wait()?;
         if status.success() { Ok(()) } else { Err(io::Error::other(format!("the daemon ended with {status}"))) }
+    }
+
+    /// Stops its process, so that it says nothing more and nothing tells that it is gone.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn freeze(&self) -> io::Result<()> {
+        kill_process(Pid::from_child(&self.child.0), Signal::STOP).map_err(Into::into)
     }
 
     /// Ends it as a crash does.

@@ -44,6 +44,7 @@ impl From<Error> for Failure {
 
 const fn class(error: &Error) -> &'static str {
     match error {
+        Error::Option(_) => "InvalidArgument",
         Error::Connect { .. } => "CannotConnect",
         Error::NoDaemon { .. } => "NoDaemon",
         Error::NotWelcome(_) => "NotWelcome",

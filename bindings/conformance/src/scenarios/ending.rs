@@ -43,3 +43,14 @@ pub(super) fn daemon_dies(stage: &Stage<'_>) -> Outcome {
     }
     word.is("error kind=connection_lost")
 }
+
+pub(super) fn daemon_freezes(stage: &Stage<'_>) -> Outcome {
+    let daemon = stage.another_daemon()?;
+    let mut ann = stage.player()?;
+    ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
+    ann.expect("join g", "ok send=1")?;
+    ann.receive("group_view group=g")?;
+    ann.expect("wait 20000", "ok")?;
+    daemon.freeze().map_err(|error| error.to_string())?;
+    ann.refuse("receive 30000", "connection_lost")?.is("error unknown=0")
+}

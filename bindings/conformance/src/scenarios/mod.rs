@@ -46,6 +46,7 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario("closes, and all see it", ending::closes),
     scenario("is told that its daemon stops", ending::daemon_stops),
     scenario("is told that its daemon is gone", ending::daemon_dies),
+    scenario("is told that its daemon is silent", ending::daemon_freezes),
 ];
 
 /// Where a scenario plays: a daemon of its own, and the program that is tried.
