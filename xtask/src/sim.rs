@@ -46,6 +46,9 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, String> {
     let (faults, sessions) = (&options.faults, options.sessions);
     match options.protocol {
+        Protocol::Ring if sessions == Sessions::ByChance && seed.is_multiple_of(2) => {
+            run_sessions::<Ring>(seed, faults, (&|_| {}, &|_| {}), &SessionsDrawn::AnyByChance, story)
+        }
         Protocol::Ring => run_with::<Ring>(seed, faults, sessions, story),
         Protocol::Toto => run_with::<Toto>(seed, faults, sessions, story),
         Protocol::Plato => run_with::<Plato>(seed, faults, sessions, story),

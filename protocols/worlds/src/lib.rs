@@ -69,9 +69,11 @@ pub type Touch<'a, E> = &'a dyn Fn(&mut Node<E>);
 /// Which sessions a run of whole nodes has beside its clients.
 #[derive(Clone, Default)]
 pub enum SessionsDrawn {
-    /// The seed says.
+    /// The seed says: some that send, or that read, or none.
     #[default]
     ByChance,
+    /// As by chance, and where there are none perhaps some that want to lead. Mutants are not tried with these.
+    AnyByChance,
     /// Some that send.
     Senders,
     /// Some that read.
@@ -88,6 +90,10 @@ impl SessionsDrawn {
                 let readers = ResumingReaders::draw(plan).filter(|_| senders.is_none());
                 (senders, readers)
             }
+            Self::AnyByChance => match Self::ByChance.of(plan) {
+                (None, None) => (RoamingSessions::draw_candidates(plan), None),
+                drawn => drawn,
+            },
             Self::Senders => (Some(RoamingSessions::senders(plan)), None),
             Self::Readers => (None, Some(ResumingReaders::new(plan))),
             Self::Candidates(touch) => (Some(RoamingSessions::candidates(plan, touch.as_ref())), None),

@@ -130,6 +130,11 @@ impl RoamingSessions {
         Self(Rc::new(RefCell::new(Roaming { sessions, nodes: plan.nodes, rng })))
     }
 
+    /// The candidates of a run, if it has any.
+    pub fn draw_candidates(plan: &RunPlan) -> Option<Self> {
+        Rng::new(plan.seed).fork(0x1eac).chance(SHARE).then(|| Self::candidates(plan, None))
+    }
+
     /// Candidates of one group, which agree how long a lease lasts and how far clocks err.
     pub fn candidates(plan: &RunPlan, touch: Option<&ElectionTouch>) -> Self {
         let mut rng = Rng::new(plan.seed).fork(0x1ead);
