@@ -192,9 +192,10 @@ fn whole<'a, E: Simulated>(
         let (bytes, keep) = readers.retention();
         options.bounds.retained = Some((bytes as u64, keep));
         options.bounds.running.insert("bytes_retained", bytes as u64);
-        // That groups are read is said again from time to time, also at rest.
+        // That groups are read is said again from time to time, also at rest, and all others acknowledge it.
+        let said = 8 + u64::from(known.nodes);
         for (name, limit) in &mut options.bounds.quiet {
-            *limit = (*limit).max(if name.ends_with("packets") { 8 } else { 4 << 10 });
+            *limit = (*limit).max(if name.ends_with("packets") { said } else { 4 << 10 });
         }
     }
     world(plan, options, move |member| {
