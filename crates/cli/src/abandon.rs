@@ -23,7 +23,8 @@ Without --yes it says what it would move, and moves nothing.
 
   --config FILE      the cluster's settings, as the daemon has them
   --cluster NAME     without a file: which cluster [default]
-  --node ID          which node [the lowest free one at home here]
+  --nodes N          without a file: how many nodes it may have [8]
+  --node ID          which node [the one at home here, if it is alone]
   --state-dir DIR    where the daemon keeps its files
                      [~/.local/state/consort]
 ";

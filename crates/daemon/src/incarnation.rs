@@ -51,8 +51,13 @@ fn wrong_clock() -> String {
 
 /// Where the node keeps files: beside the incarnation, if that could be stored.
 pub fn home(directory: Option<&Path>, cluster: &str, node: u16) -> Option<PathBuf> {
-    let home = directory.map(Path::to_owned).or_else(usual_directory)?.join(cluster);
+    let home = usual_home(directory, cluster)?;
     home.join(format!("node-{node}.incarnation")).exists().then_some(home)
+}
+
+/// Where the nodes of a cluster keep files, whether or not they did.
+pub fn usual_home(directory: Option<&Path>, cluster: &str) -> Option<PathBuf> {
+    Some(directory.map(Path::to_owned).or_else(usual_directory)?.join(cluster))
 }
 
 fn usual_directory() -> Option<PathBuf> {

@@ -125,11 +125,11 @@ pub fn of_abandon(words: Vec<OsString>, help: &'static str) -> Outcome<(Options,
             yes = true;
             Ok(true)
         }
-        "--config" | "--cluster" | "--nodes" | "--node" | "--protocol" | "--state-dir" => options.take(option, args),
+        "--config" | "--cluster" | "--nodes" | "--node" | "--state-dir" => options.take(option, args),
         _ => Ok(false),
     })?;
     if options.config.is_none() {
-        options.protocol = options.protocol.or(Some(Protocol::Paxos));
+        options.protocol = Some(Protocol::Paxos);
     }
     Ok((options, yes))
 }

@@ -372,6 +372,9 @@ fn explain(error: &BindError, settings: &Settings) -> Failure {
         BindError::Interface { .. } if settings.from_file => {
             "; name one of them by `interface` below the node, or do without: multicast = \"off\" at the top"
         }
+        BindError::Kept { .. } | BindError::Damaged { .. } if settings.protocol == Protocol::Paxos => {
+            "; `consort abandon` moves a node's votes away"
+        }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",
         _ => "",
     };

@@ -33,6 +33,17 @@ fn elsewhere(settings: &Settings, wanted: Option<u16>) -> String {
     }
 }
 
+/// The node whose address is this machine's, where there is one alone.
+pub(crate) fn only_one_at_home(settings: &Settings) -> Outcome<u16> {
+    match at_home(&settings.nodes)?.as_slice() {
+        [node] => Ok(*node),
+        several => {
+            let nodes: Vec<_> = several.iter().map(ToString::to_string).collect();
+            Err(Failure::usage(format!("nodes {} are at home here; name one with --node", nodes.join(", "))))
+        }
+    }
+}
+
 /// The nodes whose addresses are this machine's.
 fn at_home(nodes: &[NodeAddress]) -> Outcome<Vec<u16>> {
     let here = |node: &&NodeAddress| UdpSocket::bind((node.token.ip(), 0)).is_ok();
