@@ -53,8 +53,9 @@ impl Paxos {
         let knows = self.reachable(&unasked, next);
         let turn = self.asked.turn + 1;
         let Some(node) = knows.get(turn % knows.len().max(1)).copied() else { return };
-        // Who is slow to answer is not helped by being asked for the same again.
-        let wait = (self.asked.wait * 2).clamp(self.config.lease, self.config.lease * 8);
+        // Who is slow to answer is not helped by being asked for the same again; who fell silent says nothing of others.
+        let slow = if self.asked.until > now { Duration::ZERO } else { self.asked.wait };
+        let wait = (slow * 2).clamp(self.config.lease, self.config.lease * 8);
         self.asked = Asked { whom: Some(node), until: now + wait, wait, next, turn };
         self.missing.asked.insert(node);
         self.send(node, Content::Learn(next));
