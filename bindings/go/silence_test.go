@@ -73,27 +73,6 @@ func TestADaemonThatFallsSilentIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestADaemonThatSaysSomethingNowAndThenIsNotGivenUp(t *testing.T) {
-	welcome, beats := unhex(t, welcomeOfBob), unhex(t, beat)
-	address := serve(t, "unix", func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 64))
-		_, _ = conn.Write(welcome)
-		for range 30 {
-			_, _ = conn.Write(beats)
-			time.Sleep(50 * time.Millisecond)
-		}
-		_ = conn.Close()
-	})
-	bob, err := Dial(long(t), address, Options{DaemonTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var silent *SilenceError
-	if event, err := bob.Receive(long(t)); event != nil || errors.As(err, &silent) || !strings.Contains(err.Error(), "the daemon closed it") {
-		t.Fatal(event, err)
-	}
-}
-
 // steps is a connection on which a letter comes for each `x`, and nothing in time for each `.`.
 type steps struct {
 	net.Conn

@@ -36,7 +36,6 @@ final class SilenceTest {
 
     static void runAll() throws Exception {
         ClientTest.run("a daemon that falls silent is given up", SilenceTest::aSilentDaemon);
-        ClientTest.run("a daemon that says something now and then is not", SilenceTest::aDaemonThatBeats);
         ClientTest.run("silence is counted while one reads", SilenceTest::silenceIsCounted);
         ClientTest.run("heartbeats are asked for where silence has a bound", SilenceTest::hellos);
         ClientTest.run("a daemon of an earlier release is asked for none", SilenceTest::anEarlierRelease);
@@ -119,20 +118,6 @@ final class SilenceTest {
             throw new AssertionError("it has no end, but " + client.receive(ClientTest.LONG));
         } catch (ConsortException end) {
             return end;
-        }
-    }
-
-    private static void aDaemonThatBeats() throws Exception {
-        Door.Play beats = (client, hello) -> {
-            say(client, ClientTest.WELCOME);
-            for (int beat = 0; beat < 30; beat++) {
-                say(client, BEAT);
-                Thread.sleep(50);
-            }
-        };
-        try (Door door = new Door(true, beats)) {
-            ConsortException end = endOf(Client.connect(door.address, IMPATIENT));
-            check(end.getMessage().contains("(the daemon closed it)"), end);
         }
     }
 
