@@ -13,7 +13,7 @@ consort_types::mutants!(
     EdgesIgnored "closes a view by what it knew alone",
     ReleasedEarly "lets go of what is handed out, whoever lacks it",
     StampsAnew "orders what a gateway sends on by the stamps of the ring that it comes by",
-    TellsNothing "tells nobody what it holds",
+    TellsNothing "tells nobody what it has handed out",
     FetchUnanswered "answers nobody who lacks messages of a view that is being closed",
     RestForgotten "hands out nothing of what is left of a view",
     VoidLost "does not send again what had no place in the view that ended",

@@ -11,14 +11,12 @@ const REPLAYED: [u64; 2] = [125, 380];
 
 #[test]
 fn seeds_that_once_broke_a_promise_keep_all() {
-    let mut resumed = 0;
     for seed in REPLAYED {
         let outcome = run::<MultiRing>(seed, &Kinds::all(), &|_| {}, false).unwrap();
         let broken: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
         assert!(broken.is_empty(), "seed {seed}: {}", broken.join("\n"));
-        resumed += outcome.totals.resumed;
+        assert!(seed != 380 || outcome.totals.resumed > 0, "it has readers");
     }
-    assert!(resumed > 0);
 }
 
 #[test]

@@ -19,7 +19,6 @@ fn keeps_all_promises<E: Simulated>(seed: u64) {
 
 #[test]
 fn seeds_that_once_broke_a_promise_keep_all() {
-    //= M52 test
     keeps_all_promises::<Toto>(TWO_PAIRS);
     keeps_all_promises::<Plato>(TWO_PAIRS);
     keeps_all_promises::<Toto>(MANY_ACKNOWLEDGE);

@@ -1,4 +1,5 @@
 //! Sessions that are cut off, ended and taken over while daemons are killed: each send is ordered once.
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -50,7 +51,13 @@ type Heard = Result<Vec<Vec<u64>>, String>;
 #[derive(Debug, Default)]
 struct Sent {
     count: u64,
-    /// Sends that are not ordered though they should be, in words.
+    /// Fates told, over all sessions.
+    fates: u64,
+    /// Of the session that is under way: how many were sent, and which of them have their fate. Only the last one ends in good
+    /// order, and must tell all.
+    begun: usize,
+    fated: BTreeSet<u64>,
+    /// Sends that are not ordered though they should be, or have not one fate, in words.
     wrong: Vec<String>,
 }
 
@@ -81,10 +88,11 @@ fn cut_off(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
         let settled = began.elapsed();
         let heard = finish(&relays, &group, member)?;
         let mut figures = stage.figures(&[2], 2 * kills);
-        let mut total = 0;
+        let (mut total, mut fates) = (0, 0);
         for (which, sent) in sent.into_iter().enumerate() {
             let sent = sent.map_err(|_| "a sender panicked".to_owned())??;
             total += sent.count;
+            fates += sent.fates;
             judge(&mut figures, which, &sent, &heard);
         }
         let mut parted = 0;
@@ -96,7 +104,7 @@ fn cut_off(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
         }
         let cuts = site.lengths.cuts;
         figures.notes.push(format!(
-            "{total} sends, {cuts} cuts, {kills} daemons killed, readers parted {parted} times, settled {} ms after the last",
+            "{total} sends, {fates} fates told, {cuts} cuts, {kills} daemons killed, readers parted {parted} times, settled {} ms after the last",
             settled.as_millis()
         ));
         Ok(figures)
@@ -175,6 +183,7 @@ impl SendingJob {
         let (mut sent, mut producer) = (Sent::default(), None);
         loop {
             let mut session = Session::connect(&self.addresses, options(producer)).map_err(text)?;
+            (sent.begun, sent.fated) = (0, BTreeSet::new());
             if producer.is_some() {
                 sent.count = ordered_before(&mut session)?;
             }
@@ -185,6 +194,7 @@ impl SendingJob {
             if !self.ends.swap(false, Ordering::Relaxed) {
                 let events = session.finish(PATIENCE).map_err(text)?;
                 events.iter().for_each(|event| sent.note(event));
+                sent.all_have_a_fate();
                 return Ok(sent);
             }
             // As if its process had been killed: what has no fate is left as it is.
@@ -193,6 +203,7 @@ impl SendingJob {
 
     fn send_next(&self, session: &mut Session, sent: &mut Sent) -> Result<(), String> {
         sent.count += 1;
+        sent.begun += 1;
         let payload = [self.which as u64, sent.count].map(u64::to_be_bytes).concat();
         session.send(Service::Agreed, std::slice::from_ref(&self.group), &payload).map_err(text)?;
         while let Some(event) = session.receive(Duration::from_millis(1)).map_err(text)? {
@@ -221,10 +232,21 @@ fn ordered_before(session: &mut Session) -> Result<u64, String> {
 
 impl Sent {
     fn note(&mut self, event: &SessionEvent) {
-        if let SessionEvent::Sent { send, fate } = event
-            && !matches!(fate, Fate::Ordered { .. })
-        {
+        let SessionEvent::Sent { send, fate } = event else { return };
+        self.fates += 1;
+        if !self.fated.insert(*send) {
+            self.wrong.push(format!("send {send}: a second fate, {fate:?}"));
+        }
+        if !matches!(fate, Fate::Ordered { .. }) {
             self.wrong.push(format!("send {send}: {fate:?}"));
+        }
+    }
+
+    /// A session that ended in good order has told the fate of each of its sends.
+    fn all_have_a_fate(&mut self) {
+        let (begun, fated) = (self.begun, self.fated.len());
+        if begun != fated {
+            self.wrong.push(format!("{begun} sends have {fated} fates"));
         }
     }
 }
@@ -281,5 +303,5 @@ fn judge(figures: &mut Figures, which: usize, sent: &Sent, heard: &[Vec<u64>]) {
     });
     figures.wants(own.len() as u64 == sent.count, || format!("sender {which}: {} heard of {}", own.len(), sent.count));
     let first = sent.wrong.first().cloned().unwrap_or_default();
-    figures.wants(sent.wrong.is_empty(), || format!("sender {which}: {} not ordered, {first}", sent.wrong.len()));
+    figures.wants(sent.wrong.is_empty(), || format!("sender {which}: {} sends went wrong, {first}", sent.wrong.len()));
 }

@@ -73,7 +73,7 @@ struct Room {
     wanted: u64,
     wanted_safe: u64,
     call: PrimaryCall,
-    /// When to tell what is held.
+    /// When to tell what was handed out.
     tell_at: Option<Instant>,
 }
 
