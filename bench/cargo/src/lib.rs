@@ -56,7 +56,10 @@ fn profile_of_test() -> io::Result<String> {
 /// scripts run again that look at it (that of `ring` does), and all that follows compiled again.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    let is_of_a_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    let is_of_a_package = |name: &str| {
+        let begins = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_CFG_"].iter().any(|prefix| name.starts_with(prefix));
+        begins || name == "OUT_DIR"
+    };
     for (name, _) in std::env::vars_os() {
         if name.to_str().is_some_and(is_of_a_package) {
             command.env_remove(name);
