@@ -81,7 +81,7 @@ impl Config {
     pub(crate) fn membership(&self) -> MembershipSettings {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
         settings.primary = self.ring.primary.clone();
-        settings.timers = slower(&self.membership, self.membership_percent());
+        settings.timers = self.membership.scaled(self.membership_percent());
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;
         settings
     }
@@ -206,19 +206,5 @@ fn scaled(timers: &RingTimeouts, percent: u32) -> RingTimeouts {
         recovery_max: scaled(timers.recovery_max),
         leave: scaled(timers.leave),
         ..*timers
-    }
-}
-
-fn slower(timers: &MembershipTimeouts, percent: u32) -> MembershipTimeouts {
-    let scaled = |span: Duration| span * percent / 100;
-    MembershipTimeouts {
-        heartbeat: scaled(timers.heartbeat),
-        silence: scaled(timers.silence),
-        join: scaled(timers.join),
-        consensus: scaled(timers.consensus),
-        repeat: scaled(timers.repeat),
-        attempt_max: scaled(timers.attempt_max),
-        beacon: scaled(timers.beacon),
-        leave: scaled(timers.leave),
     }
 }

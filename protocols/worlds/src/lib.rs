@@ -11,7 +11,6 @@ pub mod scenes;
 mod toto;
 
 use consort_member::Policy;
-use consort_member::vs::MembershipTimeouts;
 use consort_node::streams::GroupStreams;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
@@ -276,21 +275,6 @@ fn with_kinds(mut plan: RunPlan, messages: u8) -> RunPlan {
 /// A limit for the shipped timers, as the plan's need it. Shorter timers shorten none: the network is no faster for them.
 fn paced(plan: &RunPlan, limit: Duration) -> Duration {
     limit * plan.timers.max(100) / 100
-}
-
-/// The timers of the view-synchronous membership as the plan scales them.
-fn scaled(timers: &MembershipTimeouts, plan: &RunPlan) -> MembershipTimeouts {
-    let scaled = |span: Duration| span * plan.timers / 100;
-    MembershipTimeouts {
-        heartbeat: scaled(timers.heartbeat),
-        silence: scaled(timers.silence),
-        join: scaled(timers.join),
-        consensus: scaled(timers.consensus),
-        repeat: scaled(timers.repeat),
-        attempt_max: scaled(timers.attempt_max),
-        beacon: scaled(timers.beacon),
-        leave: scaled(timers.leave),
-    }
 }
 
 /// By when nodes that start together are in one view: where some found each other first, beacons bring the others.

@@ -18,7 +18,7 @@ impl Simulated for Plato {
         let mut rng = Rng::new(plan.seed).fork(0x91a70);
         let mut config = PlatoConfig::new(members[0], members);
         config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
-        config.membership = crate::scaled(&config.membership, plan);
+        config.membership = config.membership.scaled(plan.timers);
         config.sequencing = Sequencing {
             every: [1, 10, 25, rng.between(1, 40) as u32][rng.below(4) as usize],
             within: rng.chance(0.5).then(|| Duration::from_micros(rng.between(200, 10_000))),

@@ -18,7 +18,7 @@ impl Simulated for Toto {
         let mut rng = Rng::new(plan.seed).fork(0x7070);
         let mut config = TotoConfig::new(members[0], members);
         config.datagram = DatagramSize::new(plan.datagram).unwrap_or_default();
-        config.timers = crate::scaled(&config.timers, plan);
+        config.timers = config.timers.scaled(plan.timers);
         config.phi = [Phi::Half, Phi::Half, Phi::Half, Phi::Percent(75), Phi::All][rng.below(5) as usize];
         config.ack_floor = rng.chance(0.2);
         config.early = if !whole && rng.chance(0.5) { Early::Causal } else { Early::No };

@@ -112,6 +112,22 @@ impl MembershipSettings {
 }
 
 impl MembershipTimeouts {
+    /// All at so many percent of what they are.
+    #[must_use]
+    pub fn scaled(&self, percent: u32) -> Self {
+        let scaled = |span: Duration| span * percent / 100;
+        Self {
+            heartbeat: scaled(self.heartbeat),
+            silence: scaled(self.silence),
+            join: scaled(self.join),
+            consensus: scaled(self.consensus),
+            repeat: scaled(self.repeat),
+            attempt_max: scaled(self.attempt_max),
+            beacon: scaled(self.beacon),
+            leave: scaled(self.leave),
+        }
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         let spans = [
             ("heartbeat", self.heartbeat),
