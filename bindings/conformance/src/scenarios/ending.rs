@@ -1,5 +1,7 @@
 //! How sessions end.
 use super::{Outcome, Stage};
+use crate::daemon::Daemon;
+use crate::player::Player;
 
 pub(super) fn closes(stage: &Stage<'_>) -> Outcome {
     let [mut ann, mut bob] = stage.members(["ann", "bob"])?;
@@ -12,12 +14,7 @@ pub(super) fn closes(stage: &Stage<'_>) -> Outcome {
 }
 
 pub(super) fn daemon_stops(stage: &Stage<'_>) -> Outcome {
-    let daemon = stage.another_daemon()?;
-    let mut ann = stage.player()?;
-    ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
-    ann.expect("join g", "ok send=1")?;
-    ann.receive("group_view group=g")?;
-    ann.expect("wait 20000", "ok")?;
+    let (daemon, mut ann) = member_elsewhere(stage)?;
     daemon.stop().map_err(|error| error.to_string())?;
     let end = ann.refuse("receive 30000", "disconnected")?;
     end.is("error reason=stopping unknown=0")?;
@@ -27,12 +24,7 @@ pub(super) fn daemon_stops(stage: &Stage<'_>) -> Outcome {
 }
 
 pub(super) fn daemon_dies(stage: &Stage<'_>) -> Outcome {
-    let daemon = stage.another_daemon()?;
-    let mut ann = stage.player()?;
-    ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
-    ann.expect("join g", "ok send=1")?;
-    ann.receive("group_view group=g")?;
-    ann.expect("wait 20000", "ok")?;
+    let (daemon, mut ann) = member_elsewhere(stage)?;
     daemon.kill();
     let end = ann.refuse("receive 30000", "connection_lost")?;
     end.is("error unknown=0")?;
@@ -45,12 +37,18 @@ pub(super) fn daemon_dies(stage: &Stage<'_>) -> Outcome {
 }
 
 pub(super) fn daemon_freezes(stage: &Stage<'_>) -> Outcome {
+    let (daemon, mut ann) = member_elsewhere(stage)?;
+    daemon.freeze().map_err(|error| error.to_string())?;
+    ann.refuse("receive 30000", "connection_lost")?.is("error unknown=0")
+}
+
+/// A member at a daemon that is to end.
+fn member_elsewhere(stage: &Stage<'_>) -> Result<(Daemon, Player), String> {
     let daemon = stage.another_daemon()?;
     let mut ann = stage.player()?;
     ann.expect(&format!("connect {} name=ann", stage.address_of(&daemon)), "ok")?;
     ann.expect("join g", "ok send=1")?;
     ann.receive("group_view group=g")?;
     ann.expect("wait 20000", "ok")?;
-    daemon.freeze().map_err(|error| error.to_string())?;
-    ann.refuse("receive 30000", "connection_lost")?.is("error unknown=0")
+    Ok((daemon, ann))
 }
