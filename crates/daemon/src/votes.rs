@@ -3,7 +3,8 @@ use crate::config::{Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::incarnation;
 use crate::runtime_dir::{self, RuntimeDir};
-use crate::seat::{only_one_at_home, take_seat};
+use crate::seat::only_one_at_home;
+use consort_types::NodeId;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,9 @@ pub fn abandon(mut settings: Settings, node: Option<u16>, really: bool) -> Outco
     }
     let node = node.map_or_else(|| only_one_at_home(&settings), Ok)?;
     let dir = RuntimeDir::open(&runtime_dir::runtime_directory(), &settings.cluster)?;
-    let _seat = take_seat(&dir, &mut settings, Some(node))?;
+    settings.choose(NodeId(node));
+    settings.mine()?;
+    let _seat = dir.claim(node)?.ok_or_else(|| dir.taken(&[node], "name another node"))?;
     let home = incarnation::usual_home(settings.state.as_deref(), &settings.cluster);
     let home = home.ok_or_else(|| Failure::usage("there is no place for files: name it with --state-dir"))?;
     let from = directory(&home, node);
