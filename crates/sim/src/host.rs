@@ -121,7 +121,7 @@ pub(crate) struct SimHost {
     pub overflowed: u64,
     /// Some were since the machine was told of it.
     pub ran_over: bool,
-    /// How often the machine asked for a wake-up that had passed already, in a row.
+    /// How often the machine asked for a wake-up that had passed already, in a row and without delivering anything.
     pub spins: u32,
     /// How much longer its disk takes at present.
     pub disk_delay: Duration,

@@ -9,7 +9,8 @@ use crate::trace::{DeliverySender, Occurrence, SaidMessage, Submitted};
 use bytes::Bytes;
 use consort_types::{Class, NodeId, Position, Service, Ticket};
 
-/// How often in a row a machine may ask for a wake-up in the past.
+/// How often in a row a machine may ask for a wake-up in the past and deliver nothing. A node alone with a long queue hands its
+/// token to itself over and over, and delivers each time.
 const SPINS: u32 = 1_000;
 
 impl<M: Machine> SimWorld<'_, M> {
@@ -279,6 +280,7 @@ impl<M: Machine> SimWorld<'_, M> {
     fn deliver(&mut self, host: u16, client: u16, message: &ReceivedMessage) {
         let place = &mut self.hosts[usize::from(host)];
         place.spend(place.model.message);
+        place.spins = 0;
         let safe_at = message.position.filter(|_| message.service == Service::Safe);
         let missing = safe_at.map_or(Vec::new(), |position| self.missing(host, position));
         let life = self.lives.count(message.sender, message.life);
