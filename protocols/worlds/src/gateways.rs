@@ -30,7 +30,7 @@ impl Simulated for JoinedRings {
         if !plan.shipped {
             config.timers_percent = plan.timers.clamp(100, 200);
             config.tell = Duration::from_millis(rng.between(1, 20));
-            config.credit = [4 << 20, rng.between(1, 40_000) as usize][rng.below(2) as usize];
+            config.credit = [4 << 20, rng.between(4_096, 40_000) as usize][rng.below(2) as usize];
             config.ring.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
             config.ring.queue_bytes = config.ring.message_max * [1, 4, 64][rng.below(3) as usize];
             config.ring.acceleration =
