@@ -29,6 +29,18 @@ pub(super) struct Closing {
     complete: bool,
 }
 
+/// What was answered last to somebody who asked for messages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Answer {
+    asker: MemberId,
+    member: usize,
+    /// From here to before there: numbers, and offsets in them.
+    first: (u64, usize),
+    next: (u64, usize),
+    to_all: bool,
+    at: Instant,
+}
+
 /// So many pieces may wait for what stands before them.
 const EARLY: usize = 4096;
 /// So many bytes answer one request, one piece always.
@@ -114,17 +126,53 @@ impl JoinedRings {
     }
 
     /// A member lacks messages that this one may hold. What it holds does not change any more.
-    pub(super) fn on_wants(&mut self, from: MemberId, member: usize, mut number: u64, offset: u32) {
+    pub(super) fn on_wants(
+        &mut self,
+        now: Instant,
+        ring: RingNumber,
+        from: MemberId,
+        member: usize,
+        first: (u64, usize),
+    ) {
         //= TM41
         let silent = crate::mutated!(self.config, FetchUnanswered);
         if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) || silent {
             return;
         }
+        let Some(to_all) = self.answers_all(now, from, member, first) else { return };
         let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return };
         let packet_room = self.config.ring.datagram.packet_room() - PIECES_AROUND;
-        let (mut pieces, mut bytes, mut offset) = (Vec::new(), 0, offset as usize);
+        let (pieces, next) = self.burst(member, first, packet_room - PIECE_HEADER);
+        if pieces.is_empty() {
+            return;
+        }
+        self.counters.pieces_sent += pieces.len() as u64;
+        let to = (!to_all).then_some(from.node);
+        for pieces in packed(pieces, packet_room) {
+            let content = RelayedContent::Pieces { view, pieces };
+            self.relay(ring, Relayed { from: self.me(), to, content });
+        }
+        if let Some(room) = &mut self.room {
+            room.answer = Some(Answer { asker: from, member, first, next, to_all, at: now });
+        }
+    }
+
+    /// Whether an answer goes to all, as somebody else asked a short while ago; none if all were just given it.
+    fn answers_all(&self, now: Instant, from: MemberId, member: usize, place: (u64, usize)) -> Option<bool> {
+        //= TM41
+        let Some(last) = self.room.as_ref().and_then(|room| room.answer) else { return Some(false) };
+        let known = last.to_all && last.member == member && (last.first..last.next).contains(&place);
+        if known && now < last.at + self.config.membership.repeat {
+            return None;
+        }
+        Some(now < last.at + self.longest_patience() && (last.to_all || last.asker != from))
+    }
+
+    /// As much as one answer has, and what comes behind it.
+    fn burst(&self, member: usize, first: (u64, usize), most: usize) -> (Vec<Piece>, (u64, usize)) {
+        let (mut pieces, mut bytes, (mut number, mut offset)) = (Vec::new(), 0, first);
         while bytes < BURST
-            && let Some(piece) = self.piece(member, number, offset, packet_room - PIECE_HEADER)
+            && let Some(piece) = self.piece(member, number, offset, most)
         {
             offset += piece.bytes.len();
             bytes += piece.size();
@@ -136,14 +184,11 @@ impl JoinedRings {
         if let Some(last) = pieces.last_mut() {
             last.last = true;
         }
-        self.counters.pieces_sent += pieces.len() as u64;
-        for pieces in packed(pieces, packet_room) {
-            self.say(Some(from.node), RelayedContent::Pieces { view, pieces });
-        }
+        (pieces, (number, offset))
     }
 
     /// A request passes by that this node can answer itself, as it holds what is wanted: it answers, and sends nothing on.
-    pub(super) fn answers_instead(&mut self, relayed: &Relayed) -> bool {
+    pub(super) fn answers_instead(&mut self, now: Instant, ring: RingNumber, relayed: &Relayed) -> bool {
         //= TM41
         let RelayedContent::Wants { view, member, number, offset } = relayed.content else { return false };
         let member = usize::from(member);
@@ -152,7 +197,7 @@ impl JoinedRings {
         let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
         let answers = stands && frozen && holds;
         if answers {
-            self.on_wants(relayed.from, member, number, offset);
+            self.on_wants(now, ring, relayed.from, member, (number, offset as usize));
         }
         answers
     }

@@ -25,7 +25,7 @@ use crate::layout::Layout;
 use crate::packet::Packet;
 use crate::port::Port;
 use crate::store::Store;
-use closing::Closing;
+use closing::{Answer, Closing};
 use consort_member::vs::{Membership, PrimaryCall};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, MemberId, Service, View};
@@ -75,6 +75,8 @@ struct Room {
     call: PrimaryCall,
     /// When to tell what was handed out.
     tell_at: Option<Instant>,
+    /// What a member was given last that lacks messages at the end of the view.
+    answer: Option<Answer>,
 }
 
 /// How far the installed view is from its end.
@@ -200,6 +202,7 @@ impl Room {
             wanted_safe: 0,
             call: PrimaryCall::Awaited,
             tell_at: None,
+            answer: None,
             view,
         }
     }

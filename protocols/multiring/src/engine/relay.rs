@@ -15,7 +15,7 @@ impl JoinedRings {
     }
 
     /// Puts a packet on a ring, if somebody on its side is to have it.
-    fn relay(&mut self, ring: RingNumber, relayed: Relayed) {
+    pub(super) fn relay(&mut self, ring: RingNumber, relayed: Relayed) {
         let to = match relayed.to {
             Some(node) if !self.layout.is_beyond(ring, node) => return,
             Some(node) if self.layout.stands_in(node, ring) => Destination::One(node),
@@ -37,7 +37,7 @@ impl JoinedRings {
             return;
         }
         if relayed.to != Some(self.config.ring.me) {
-            if self.answers_instead(&relayed) {
+            if self.answers_instead(now, ring, &relayed) {
                 return;
             }
             for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
@@ -55,19 +55,19 @@ impl JoinedRings {
                 self.vs.hear(now, &arrival, view);
                 self.obey(now);
                 if view == self.vs.view().id && self.vs.is_member(arrival.from) {
-                    self.on_member_said(now, arrival.from, content);
+                    self.on_member_said(now, ring, arrival.from, content);
                 }
             }
             (None, _) => {}
         }
     }
 
-    fn on_member_said(&mut self, now: Instant, from: MemberId, content: RelayedContent) {
+    fn on_member_said(&mut self, now: Instant, ring: RingNumber, from: MemberId, content: RelayedContent) {
         match content {
             RelayedContent::HandedOut { numbers, .. } => self.on_handed_out(from, &numbers),
             RelayedContent::Known { asks, horizons, .. } => self.on_known(from, asks, horizons),
             RelayedContent::Wants { member, number, offset, .. } => {
-                self.on_wants(from, usize::from(member), number, offset);
+                self.on_wants(now, ring, from, usize::from(member), (number, offset as usize));
             }
             RelayedContent::Pieces { pieces, .. } => self.on_pieces(now, pieces),
             RelayedContent::Member(_) => {}

@@ -181,8 +181,8 @@ fn many_who_lack_much_when_a_view_ends_do_not_swamp_the_one_who_holds_it() {
     cluster.run(2_000);
     assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
     let given = |node| cluster.counter(node, "pieces_sent");
-    assert!(given(3) > 8 * 2_000, "eight lacked many");
-    assert!(given(3) < 8 * 6_000, "hardly any were given twice");
+    assert!(given(3) > 2_000, "eight lacked many");
+    assert!(given(3) < 2 * 6_000, "hardly any were given twice, though eight lacked them");
     assert_eq!((given(1), given(2)), (0, 0), "the gateway answered what it was to pass on");
     at_rest(&mut cluster);
     assert_eq!(cluster.texts(12).len(), 6_000);
