@@ -3,7 +3,9 @@
 
 mod support;
 
-use consort::{Address, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service};
+use consort::{
+    Address, AsyncClient, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service,
+};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
 use std::os::unix::fs::PermissionsExt;
@@ -115,6 +117,38 @@ fn who_has_no_certificate_or_a_wrong_one_is_refused_on_both_sides() {
     let plain = refused(&ConnectOptions::default().connect_within(Duration::from_secs(2)));
     assert!(!matches!(plain, Error::NotWelcome(_)), "{plain:?}");
     Client::connect(&address, &tls(&daemons, Some(&certificate(&clients, "eu.billing")))).unwrap();
+}
+
+#[test]
+fn asynchronous_clients_speak_tls_and_are_told_why_they_are_refused() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let world = World::new();
+    let (daemons, clients, others) = (authority("daemons"), authority("clients"), authority("others"));
+    let (_daemon, address) = start(&world, &daemons, &clients, "");
+    runtime.block_on(async {
+        let own = certificate(&clients, "eu.billing");
+        let mut client = AsyncClient::connect(&address, &tls(&daemons, Some(&own))).await.unwrap();
+        let orders = GroupName::new("orders").unwrap();
+        client.join(&orders).await.unwrap();
+        assert!(matches!(client.receive().await.unwrap(), Event::GroupView(_)));
+        let large = vec![7; 1 << 20];
+        client.multicast(Service::Agreed, std::slice::from_ref(&orders), &large).await.unwrap();
+        match client.receive().await.unwrap() {
+            Event::Message(message) => assert!(message.payload() == large),
+            other => panic!("{other:?}"),
+        }
+        let refused = [(None, "CertificateRequired"), (Some(certificate(&others, "eu.billing")), "UnknownCA")];
+        for (shown, why) in refused {
+            match AsyncClient::connect(&address, &tls(&daemons, shown.as_ref())).await.unwrap_err() {
+                Error::Connect { source, .. } => assert!(source.to_string().contains(why), "{source}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        let unbelieved = AsyncClient::connect(&address, &tls(&others, Some(&own))).await.unwrap_err();
+        assert!(
+            unbelieved.to_string().contains("UnknownIssuer") || format!("{unbelieved:?}").contains("UnknownIssuer")
+        );
+    });
 }
 
 #[test]

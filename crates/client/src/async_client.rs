@@ -20,6 +20,18 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
+/// The first thing that a daemon says.
+async fn await_welcome(stream: &mut AsyncStream, inbox: &mut EventReader, address: &Address) -> Result<Welcome, Error> {
+    loop {
+        if let Some(welcome) = inbox.welcome(address)? {
+            return Ok(welcome);
+        }
+        stream.ready(false).await.map_err(|source| Error::Connect { address: address.clone(), source })?;
+        let read = inbox.read(|chunk| stream.try_read(chunk));
+        read.map_err(|error| Error::NoDaemon { address: address.clone(), why: error.to_string() })?;
+    }
+}
+
 /// A session with a daemon, for one task. The same as [`Client`](crate::Client), without a thread that waits; needs a
 /// tokio runtime with I/O and time enabled.
 ///
@@ -91,19 +103,14 @@ impl AsyncClient {
 
     async fn open(address: &Address, options: &ConnectOptions, silence: Option<Duration>) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
-        let no_daemon = |error: Error| Error::NoDaemon { address: address.clone(), why: error.to_string() };
-        let mut stream = AsyncStream::connect(address, options).await.map_err(failed)?;
+        let (mut stream, problem) = AsyncStream::connect(address, options).await.map_err(failed)?;
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
-        stream.introduce(&options.hello(silence), offer).await.map_err(failed)?;
+        let introduced = stream.introduce(&options.hello(silence), offer).await;
+        introduced.map_err(|source| problem.explain(address, failed(source)))?;
         let shared = Arc::new(SessionState::default());
         let mut inbox = EventReader::new(Arc::clone(&shared)).bearing(silence);
-        let welcome = loop {
-            if let Some(welcome) = inbox.welcome(address)? {
-                break welcome;
-            }
-            stream.ready(false).await.map_err(failed)?;
-            inbox.read(|chunk| stream.try_read(chunk)).map_err(no_daemon)?;
-        };
+        let welcome = await_welcome(&mut stream, &mut inbox, address).await;
+        let welcome = welcome.map_err(|error| problem.explain(address, error))?;
         let outbox = SendBuffer::new(RequestWriter::new(&welcome), options.unbatched, shared);
         let send_within = options.send_within;
         let (last_read, draft, timer, steps, told_end) = (None, None, Timer::default(), 0, false);

@@ -1,5 +1,6 @@
 //! A connection of either kind, on tokio.
 use crate::stream::ring;
+use crate::tls::TlsProblem;
 use crate::transport::{answered, check_there};
 use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{MemoryOffer, RingReader, RingWriter};
@@ -35,22 +36,24 @@ pub(crate) struct SharedMemory {
 }
 
 impl AsyncStream {
-    pub(crate) async fn connect(address: &Address, options: &ConnectOptions) -> io::Result<Self> {
-        Ok(match address {
-            Address::Unix(path) => Self::Unix(UnixStream::connect(path).await?, AsyncTransport::Socket),
-            #[cfg(feature = "tls")]
-            Address::Tcp { .. } if options.tls.is_some() => {
-                let text = "asynchronous clients speak no TLS; use `Client`, or a tunnel";
-                return Err(io::Error::new(io::ErrorKind::Unsupported, text));
+    pub(crate) async fn connect(address: &Address, options: &ConnectOptions) -> io::Result<(Self, TlsProblem)> {
+        let (host, port) = match address {
+            Address::Unix(path) => {
+                let stream = UnixStream::connect(path).await?;
+                return Ok((Self::Unix(stream, AsyncTransport::Socket), TlsProblem::default()));
             }
-            Address::Tcp { host, port } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                // Frames are collected before they are written; waiting once more only costs time.
-                stream.set_nodelay(true)?;
-                host_timeout::give_up_after(&stream, options.host_timeout)?;
-                Self::Tcp(stream)
-            }
-        })
+            Address::Tcp { host, port } => (host.as_str(), *port),
+        };
+        let stream = TcpStream::connect((host, port)).await?;
+        // Frames are collected before they are written; waiting once more only costs time.
+        stream.set_nodelay(true)?;
+        host_timeout::give_up_after(&stream, options.host_timeout)?;
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &options.tls {
+            let (stream, problem) = crate::tls::wrap_async(stream, tls, host, options).await?;
+            return Ok((Self::Unix(stream, AsyncTransport::Socket), problem));
+        }
+        Ok((Self::Tcp(stream), TlsProblem::default()))
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.

@@ -60,7 +60,8 @@ impl Client {
         let shared = Arc::new(SessionState::default());
         let inbox = EventReader::new(Arc::clone(&shared)).bearing(silence);
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
-        stream.introduce(&options.hello(silence), offer.as_ref(), options.connect_within).map_err(failed)?;
+        let introduced = stream.introduce(&options.hello(silence), offer.as_ref(), options.connect_within);
+        introduced.map_err(|source| problem.explain(address, failed(source)))?;
         let mut receiver = Receiver::new(TransportReader::new(stream.try_clone().map_err(failed)?, offer), inbox);
         let welcome =
             await_welcome(&mut receiver, address, deadline).map_err(|error| problem.explain(address, error))?;

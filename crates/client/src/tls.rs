@@ -34,3 +34,17 @@ pub(crate) fn wrap(socket: OwnedFd, address: &Address, options: &ConnectOptions)
 pub(crate) fn wrap(socket: OwnedFd, _: &Address, _: &ConnectOptions) -> io::Result<(OwnedFd, TlsProblem)> {
     Ok((socket, TlsProblem::default()))
 }
+
+/// The same for a client that runs on tokio: a thread shakes hands, and goes on to speak TLS.
+#[cfg(all(feature = "tls", feature = "tokio"))]
+pub(crate) async fn wrap_async(
+    socket: tokio::net::TcpStream,
+    tls: &consort_tls::ClientTls,
+    host: &str,
+    options: &ConnectOptions,
+) -> io::Result<(tokio::net::UnixStream, TlsProblem)> {
+    let (tls, socket, host, within) = (tls.clone(), socket.into_std()?, host.to_owned(), options.connect_within);
+    let bridge = tokio::task::spawn_blocking(move || tls.bridge(socket, &host, within)).await??;
+    bridge.stream.set_nonblocking(true)?;
+    Ok((tokio::net::UnixStream::from_std(bridge.stream)?, TlsProblem(Some(bridge.problem))))
+}
