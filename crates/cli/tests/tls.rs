@@ -8,6 +8,8 @@ use consort::{
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 use support::{Daemon, World, free_port};
@@ -152,6 +154,35 @@ fn asynchronous_clients_speak_tls_and_are_told_why_they_are_refused() {
 }
 
 #[test]
+fn metrics_are_told_by_tls_to_clients_with_a_certificate_alone() {
+    let world = World::new();
+    let (daemons, clients) = (authority("daemons"), authority("clients"));
+    let metrics = "[metrics]\nlisten = \"127.0.0.1:0\"\ntls = true\n";
+    let (daemon, _) = start(&world, &daemons, &clients, metrics);
+    let line = daemon.says("tells metrics");
+    assert!(line.contains("encrypted=true"), "{line}");
+    let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let ask = |own: Option<&(String, String)>| {
+        let own = own.map(|(chain, key)| (chain.as_bytes(), key.as_bytes()));
+        let tls = ClientTls::new(daemons.pem.as_bytes(), own).unwrap();
+        let bridge = tls.bridge(TcpStream::connect(&address).unwrap(), "127.0.0.1", PATIENCE).unwrap();
+        let (mut stream, mut answer) = (bridge.stream, String::new());
+        let _ = stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
+        let _ = stream.read_to_string(&mut answer);
+        (answer, bridge.problem.text().map(str::to_owned))
+    };
+    let (page, problem) = ask(Some(&certificate(&clients, "prometheus")));
+    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("consort_ready 1"), "{page} {problem:?}");
+    let (page, problem) = ask(None);
+    assert!(page.is_empty() && problem.as_ref().unwrap().contains("CertificateRequired"), "{page} {problem:?}");
+    let mut plain = TcpStream::connect(&address).unwrap();
+    plain.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer);
+    assert!(!String::from_utf8_lossy(&answer).contains("HTTP/1.1"), "whoever speaks plain is told nothing");
+}
+
+#[test]
 fn certificates_are_read_again_at_a_hangup_and_sessions_go_on() {
     let world = World::new();
     let (daemons, next, clients) = (authority("daemons"), authority("next"), authority("clients"));
@@ -193,6 +224,10 @@ fn a_daemon_without_its_certificate_does_not_start() {
         ran.errors
     };
     assert!(problem("").contains("listen_tls needs a certificate"));
+    let file =
+        world.write("m.toml", "cluster = \"c\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:1\"\n[metrics]\ntls = true\n");
+    let ran = world.run(&["daemon", "--config", &file]);
+    assert!(ran.errors.contains("tls below [metrics] needs a certificate"), "{}", ran.errors);
     let (chain, key) = certificate(&authority("one"), "127.0.0.1");
     let (_, other) = certificate(&authority("two"), "127.0.0.1");
     let security =

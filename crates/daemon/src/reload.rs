@@ -56,10 +56,10 @@ pub fn on_hangup(
     std::thread::Builder::new().name("reload".into()).spawn(move || {
         for _ in hangups.forever() {
             let has_keys = reload.keys().is_some();
-            let read = |settings| Ok((policy(&settings)?, keys(&settings, has_keys)?, tls::listen(&settings)?));
+            let read = |settings| Ok((policy(&settings)?, keys(&settings, has_keys)?, tls::server(&settings)?));
             match settings().and_then(read) {
-                Ok((policy, keys, listen)) => {
-                    if listen.is_some_and(|listen| reload.set_tls(&listen.tls)) {
+                Ok((policy, keys, shown)) => {
+                    if shown.is_some_and(|shown| reload.set_tls(&shown)) {
                         tracing::info!(target: "consort::audit", "told by SIGHUP: certificates read again");
                     }
                     let (rules, tokens) = (policy.rules.len(), policy.tokens.len());

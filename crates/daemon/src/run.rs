@@ -8,13 +8,14 @@ use consort_multiring::JoinedRings;
 use consort_multiring_paxos::MultiRing;
 use consort_net::{
     BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Records, Reload,
-    RunError, Security, SocketRole, Sockets, Stop,
+    RunError, Security, SocketRole, Sockets, Stop, TlsListen,
 };
 use consort_node::{Identity, Node};
 use consort_paxos::{Paxos, Storage};
 use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_seal::KeyRing;
+use consort_tls::ServerTls;
 use consort_toto::Toto;
 use consort_types::{Incarnation, MemberId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -30,6 +31,7 @@ pub struct Ready {
     node: AnyNode,
     settings: Settings,
     reload: Reload,
+    tls: Option<ServerTls>,
     _metrics: Option<metrics::Serving>,
 }
 
@@ -63,12 +65,15 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     let policy = reload::policy(&settings)?;
     tell_rules(&policy);
     let reload = Reload::new(policy).trying(|| "cannot watch for news of rules".into())?.with_keys(keys);
-    let (sockets, node) = begin(&settings, &card, &reload)?;
-    let metrics = settings.metrics.map(|address| tell_metrics(address, &card, ask)).transpose()?;
+    let tls = tls::server(&settings)?;
+    reload.note_tls(tls.clone());
+    let (sockets, node) = begin(&settings, &card, &reload, tls.as_ref())?;
+    let shown = tls.as_ref().filter(|_| settings.metrics_tls);
+    let metrics = settings.metrics.map(|address| tell_metrics(address, shown, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    Ok(Ready { card, _seat: seat, sockets, node, settings, reload, _metrics: metrics })
+    Ok(Ready { card, _seat: seat, sockets, node, settings, reload, tls, _metrics: metrics })
 }
 
 impl Ready {
@@ -87,7 +92,7 @@ impl Ready {
                 Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
-            (sockets, node) = begin(&self.settings, &self.card, &self.reload)?;
+            (sockets, node) = begin(&self.settings, &self.card, &self.reload, self.tls.as_ref())?;
             sockets.carry(records);
         }
         tracing::info!("ended");
@@ -109,7 +114,7 @@ impl AnyNode {
 }
 
 /// Begins an incarnation of the node whose place is taken.
-fn begin(settings: &Settings, card: &Card, reload: &Reload) -> Outcome<(Sockets, AnyNode)> {
+fn begin(settings: &Settings, card: &Card, reload: &Reload, tls: Option<&ServerTls>) -> Outcome<(Sockets, AnyNode)> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let mut options = net_options(settings, card)?;
     // Each incarnation has a salt of its own.
@@ -118,7 +123,7 @@ fn begin(settings: &Settings, card: &Card, reload: &Reload) -> Outcome<(Sockets,
         security::salt().map(|salt| Security { keys, salt })
     };
     options.security = reload.keys().map(seal).transpose()?;
-    reload.note_tls(options.tls.as_ref().map(|listen| listen.tls.clone()));
+    options.tls = tls.and_then(|tls| tls_listen(settings, tls));
     options.reload = Some(reload.clone());
     let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
     let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;
@@ -126,11 +131,22 @@ fn begin(settings: &Settings, card: &Card, reload: &Reload) -> Outcome<(Sockets,
     Ok((sockets, node))
 }
 
-fn tell_metrics(address: SocketAddr, card: &Card, ask: metrics::Ask) -> Outcome<metrics::Serving> {
-    let listener = metrics::open(address)?;
-    let address = listener.local_addr().unwrap_or(address);
-    tracing::info!(%address, "tells metrics");
-    metrics::serve(listener, metrics::Daemon::new(card.door.clone(), card.cluster.clone(), ask))
+/// Where clients may connect by TLS, if anywhere.
+fn tls_listen(settings: &Settings, tls: &ServerTls) -> Option<TlsListen> {
+    let (addresses, most) = (settings.listen_tls.clone(), settings.limits.clients_most.saturating_add(64));
+    (!addresses.is_empty()).then(|| TlsListen { addresses, tls: tls.clone(), most })
+}
+
+fn tell_metrics(
+    address: SocketAddr,
+    tls: Option<&ServerTls>,
+    card: &Card,
+    ask: metrics::Ask,
+) -> Outcome<metrics::Serving> {
+    let port = metrics::open(address, tls)?;
+    let address = port.address().unwrap_or(address);
+    tracing::info!(%address, encrypted = tls.is_some(), "tells metrics");
+    metrics::serve(port, metrics::Daemon::new(card.door.clone(), card.cluster.clone(), ask))
 }
 
 fn engine_and_node(
@@ -275,7 +291,7 @@ fn warn_of_open_doors(settings: &Settings) {
             "clients are served at {address}: what they say is not encrypted, and whoever reaches it may speak"
         );
     }
-    if let Some(address) = settings.metrics.filter(|address| !address.ip().is_loopback()) {
+    if let Some(address) = settings.metrics.filter(|address| !address.ip().is_loopback() && !settings.metrics_tls) {
         tracing::warn!("metrics are told at {address}: they are not encrypted, and whoever reaches it may read them");
     }
 }
@@ -291,7 +307,6 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
         options.spread_listeners.extend(spread.unix.clone().map(ListenAddress::Unix));
         options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
-    options.tls = tls::listen(settings)?;
     options.links = matches!(settings.protocol, Protocol::Paxos | Protocol::MultiRing);
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();

@@ -74,7 +74,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     sessions(&mut root.table("sessions"), &mut settings);
     settings.slow_rules = slow::read_rules(&mut root.table("groups"));
     settings.spread = spread::read(&mut root.table("spread"));
-    settings.metrics = metrics(&mut root.table("metrics"));
+    metrics(&mut root.table("metrics"), &mut settings);
     security(&mut root.table("security"), &mut settings);
     settings.rights = rights::read(&mut root);
     limits(&mut root.table("limits"), &mut settings);
@@ -173,12 +173,12 @@ fn sessions(section: &mut Section<'_, '_>, settings: &mut Settings) {
     section.finish();
 }
 
-fn metrics(section: &mut Section<'_, '_>) -> Option<SocketAddr> {
-    let listen = section.text("listen", |text| {
+fn metrics(section: &mut Section<'_, '_>, settings: &mut Settings) {
+    settings.metrics = section.text("listen", |text| {
         text.parse().map_err(|_| format!("\"{text}\" is not ADDRESS:PORT; write it like \"127.0.0.1:9464\""))
     });
+    set(&mut settings.metrics_tls, section.switch("tls"));
     section.finish();
-    listen
 }
 
 fn security(section: &mut Section<'_, '_>, settings: &mut Settings) {

@@ -98,6 +98,8 @@ pub struct Settings {
     pub spread: Option<SpreadDoor>,
     /// Where metrics are told; `None` for nowhere.
     pub metrics: Option<SocketAddr>,
+    /// Whether that is by TLS, with the daemon's certificate.
+    pub metrics_tls: bool,
     /// Where the incarnation is kept; `None` for the user's own state directory.
     pub state: Option<PathBuf>,
     /// How many bytes of received datagrams the kernel shall hold.
@@ -220,6 +222,7 @@ impl Settings {
             users: Vec::new(),
             spread: None,
             metrics: None,
+            metrics_tls: false,
             state: None,
             receive_buffer: consort_net::RECEIVE_BUFFER,
             shared_memory: consort_net::SHARED_MEMORY,

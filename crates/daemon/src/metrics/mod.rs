@@ -3,16 +3,19 @@
 //! A thread beside the daemon's own: it asks it for its status over its local socket like any client, so nothing that
 //! comes to this port reaches the loop that orders messages.
 mod http;
+mod port;
 mod server;
 mod table;
 mod text;
 
 use crate::clock;
 use crate::failure::{Failure, Outcome};
+use consort_tls::ServerTls;
 use http::{HttpRequest, HttpResponse};
+use port::MetricsPort;
 use server::{Server, ServerEnd};
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -87,9 +90,9 @@ fn ready(status: &Status) -> Result<(), String> {
     }
 }
 
-/// Opens the port.
-pub fn open(address: SocketAddr) -> Outcome<TcpListener> {
-    TcpListener::bind(address).map_err(|error| {
+/// Opens the port, for TLS if that is given.
+pub fn open(address: SocketAddr, tls: Option<&ServerTls>) -> Outcome<MetricsPort> {
+    MetricsPort::open(address, tls).map_err(|error| {
         Failure::new(format!("cannot serve metrics at {address}: {error}; choose another address with --metrics"))
     })
 }
@@ -101,8 +104,8 @@ pub struct Serving {
 }
 
 /// Serves from here on.
-pub fn serve(listener: TcpListener, daemon: Daemon) -> Outcome<Serving> {
-    let server = Server::new(listener, move |request| daemon.answer(request))
+pub fn serve(port: MetricsPort, daemon: Daemon) -> Outcome<Serving> {
+    let server = Server::new(port, move |request| daemon.answer(request))
         .map_err(|error| Failure::new(format!("cannot watch the port for metrics: {error}")))?;
     let end = server.end();
     Ok(Serving { end, thread: Some(std::thread::spawn(move || server.run())) })

@@ -1,7 +1,8 @@
 //! The connections: all in one thread, and none can keep another from being answered.
 use super::http::{self, HttpRequest, HttpResponse};
+use super::port::{CONNECTIONS, MetricsPort};
 use crate::clock;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::UnixStream;
 use mio::{Events, Interest, Poll, Token, Waker};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,8 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How many connections there may be; the oldest makes room for another.
-const CONNECTIONS: usize = 256;
 /// How long a connection may take to say what it wants, and then to take the answer, in nanoseconds.
 const PATIENCE: u64 = 2_000_000_000;
 /// How long a connection that has its answer may take to end. Closing it with bytes unread would make TCP take the
@@ -25,7 +24,7 @@ const WAKER: Token = Token(1);
 /// A port and its connections.
 pub struct Server<A> {
     poll: Poll,
-    listener: TcpListener,
+    port: MetricsPort,
     answer: A,
     /// The oldest first.
     connections: BTreeMap<usize, MetricsConnection>,
@@ -52,7 +51,7 @@ impl ServerEnd {
 }
 
 struct MetricsConnection {
-    stream: TcpStream,
+    stream: UnixStream,
     stage: ConnectionStage,
     /// By when it must have come to the next stage.
     by: u64,
@@ -79,12 +78,11 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
     ///
     /// # Errors
     /// What the operating system says about watching it.
-    pub fn new(listener: std::net::TcpListener, answer: A) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
-        let (poll, mut listener) = (Poll::new()?, TcpListener::from_std(listener));
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+    pub fn new(mut port: MetricsPort, answer: A) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        port.register(poll.registry(), LISTENER)?;
         let end = ServerEnd { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        Ok(Self { poll, listener, answer, connections: BTreeMap::new(), next: WAKER.0 + 1, closed_until: None, end })
+        Ok(Self { poll, port, answer, connections: BTreeMap::new(), next: WAKER.0 + 1, closed_until: None, end })
     }
 
     /// What ends it.
@@ -133,8 +131,8 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
     fn accept(&mut self) {
         self.closed_until = None;
         loop {
-            match self.listener.accept() {
-                Ok((stream, _)) => self.admit(stream),
+            match self.port.accept() {
+                Ok(stream) => self.admit(stream),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(error) => {
@@ -146,7 +144,7 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
         }
     }
 
-    fn admit(&mut self, mut stream: TcpStream) {
+    fn admit(&mut self, mut stream: UnixStream) {
         if self.connections.len() == CONNECTIONS {
             self.connections.pop_first();
         }
@@ -234,10 +232,10 @@ mod tests {
     use super::*;
 
     fn served() -> std::net::SocketAddr {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
+        let port = MetricsPort::open("127.0.0.1:0".parse().unwrap(), None).unwrap();
+        let address = port.address().unwrap();
         let page = |request: &HttpRequest| HttpResponse::text("200 OK", request.path.repeat(100_000));
-        let server = Server::new(listener, page).unwrap();
+        let server = Server::new(port, page).unwrap();
         std::thread::spawn(move || server.run());
         address
     }
