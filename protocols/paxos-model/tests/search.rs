@@ -24,6 +24,7 @@ fn no_order_of_events_breaks_a_promise_where_one_acceptor_was_not_told_of_its_lo
 #[cfg(feature = "mutants")]
 #[test]
 fn a_broken_rule_is_found_with_the_way_to_it() {
+    //= X04 test
     use consort_paxos::Mutant;
     use consort_paxos_model::{Budget, World};
     use consort_ring_model::search;

@@ -9,7 +9,7 @@
 //! | [`config`] | every knob, with advice |
 //! | [`packet`], [`record`] | what nodes say to each other, and what acceptors write down |
 //! | [`ballot`] | names that are never used twice, and sets of votes |
-//! | [`acceptor`] | promises and votes |
+//! | [`acceptor`], `engine::acceptor_role` | promises and votes, and that each is kept before it is said |
 //! | [`coordinator`] | terms of leading, open instances, leases |
 //! | [`learner`] | the log, and what follows from it: messages, views, and what does not count |
 //! | [`checkpoints`] | what programs keep by themselves |

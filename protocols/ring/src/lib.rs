@@ -15,11 +15,11 @@
 //! | [`packet`] | token, data and membership packets, token requests, acknowledgements |
 //! | [`engine`] | which state handles which packet: the table |
 //! | `state` | data and rules that exist only in one state: operational, gather, commit, recovery |
-//! | `token` | the circulation of one ring's token, which operational and recovery share |
+//! | `token` | the circulation of one ring's token, which operational and recovery share: `state` where it is, `arrival` a visit, `rest` and `grant` a token at rest, `acks` acknowledgements |
 //! | `installation` | the installed ring: what is delivered from it and what is owed |
 //! | `tuning` | how the windows follow what the ring can take |
 //! | `io`, `counters`, `state_name` | what all states share, what happened so far, the states by name |
-//! | `store`, `flow`, `requests`, `holdings`, `delivery`, `timer` | small policies with few verbs |
+//! | `store`, `flow`, `load`, `requests`, `grant_backoff`, `holdings`, `delivery`, `timer` | small policies with few verbs |
 //!
 //! Membership is Totem's, with the corrections of `docs/protocols/membership.md`: members gather until they agree on a
 //! set, commit to it, recover what some of them lack, and install the new view in one step.

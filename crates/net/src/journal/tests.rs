@@ -325,6 +325,7 @@ fn fail_by(file: &str) -> io::Error {
 
 #[test]
 fn a_sync_that_fails_is_reported_and_nothing_counts_as_synced() {
+    //= X04 test
     // What is written there is taken, and cannot be synced.
     assert_eq!(fail_by("/dev/null").kind(), ErrorKind::InvalidInput);
 }

@@ -103,6 +103,7 @@ impl JournalWorker {
 
     /// Returns whose records are kept.
     fn carry_out(&mut self, batch: Vec<WriteOrder>) -> io::Result<Vec<Ticket>> {
+        //= X04
         let (mut done, mut records, mut to_sync) = (Vec::new(), Vec::new(), false);
         for order in batch {
             match order {

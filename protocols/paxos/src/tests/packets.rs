@@ -123,7 +123,6 @@ fn views_that_cannot_be_are_refused() {
 
 #[test]
 fn records_read_back_and_no_mutation_panics() {
-    //= X04 test
     let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));
     let mut records = vec![
         Record::Checkpoint(log_start()),

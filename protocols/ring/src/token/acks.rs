@@ -130,6 +130,7 @@ impl Rotation {
 
     /// Moves the stable line to what all others acknowledged, as far as this node holds it, too.
     fn note_stable_by_acks(&mut self, io: &mut RingIo) -> bool {
+        //= R20
         //= R48
         let others = self.members.iter().zip(&self.acks.acked).filter(|(member, _)| **member != self.me);
         let others = others.map(|(_, acked)| *acked);
