@@ -3,8 +3,8 @@ mod batch;
 mod failover;
 mod options;
 
-use consort_multiring::JoinedRings;
-use consort_multiring_paxos::MultiRing;
+use consort_multiring::MultiRing;
+use consort_multiring_paxos::MultiRingPaxos;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -53,8 +53,8 @@ fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, St
         Protocol::Toto => run_with::<Toto>(seed, faults, sessions, story),
         Protocol::Plato => run_with::<Plato>(seed, faults, sessions, story),
         Protocol::Paxos => run_with::<Paxos>(seed, faults, sessions, story),
+        Protocol::MultiRingPaxos => run_with::<MultiRingPaxos>(seed, faults, sessions, story),
         Protocol::MultiRing => run_with::<MultiRing>(seed, faults, sessions, story),
-        Protocol::JoinedRings => run_with::<JoinedRings>(seed, faults, sessions, story),
     }
 }
 

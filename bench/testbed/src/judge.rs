@@ -131,7 +131,7 @@ pub fn promised(protocol: Protocol) -> PromisedOrder {
 
 /// Whether a majority of acceptors decides the order.
 const fn is_of_a_quorum(protocol: Protocol) -> bool {
-    matches!(protocol, Protocol::Paxos | Protocol::MultiRing)
+    matches!(protocol, Protocol::Paxos | Protocol::MultiRingPaxos)
 }
 
 fn bounds(protocol: Protocol) -> Bounds {

@@ -4,8 +4,8 @@ use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::seat::take_seat;
 use crate::{incarnation, metrics, reload, security, tls, votes};
-use consort_multiring::JoinedRings;
-use consort_multiring_paxos::MultiRing;
+use consort_multiring::MultiRing;
+use consort_multiring_paxos::MultiRingPaxos;
 use consort_net::{
     BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Records, Reload,
     RunError, Security, SocketRole, Sockets, Stop, TlsListen,
@@ -41,8 +41,8 @@ enum AnyNode {
     Toto(Box<Node<Toto>>),
     Plato(Box<Node<Plato>>),
     Paxos(Box<Node<Paxos>>),
+    MultiRingPaxos(Box<Node<MultiRingPaxos>>),
     MultiRing(Box<Node<MultiRing>>),
-    JoinedRings(Box<Node<JoinedRings>>),
 }
 
 /// Takes the node's place on this machine and binds: the given node, or the lowest free one that is at home here. `ask` is
@@ -107,8 +107,8 @@ impl AnyNode {
             Self::Toto(node) => consort_net::run(sockets, *node, stop),
             Self::Plato(node) => consort_net::run(sockets, *node, stop),
             Self::Paxos(node) => consort_net::run(sockets, *node, stop),
+            Self::MultiRingPaxos(node) => consort_net::run(sockets, *node, stop),
             Self::MultiRing(node) => consort_net::run(sockets, *node, stop),
-            Self::JoinedRings(node) => consort_net::run(sockets, *node, stop),
         }
     }
 }
@@ -179,17 +179,17 @@ fn engine_and_node(
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Paxos(Box::new(node_of(settings, identity, engine, reload))))
         }
+        Protocol::MultiRingPaxos => {
+            let engine = MultiRingPaxos::new(settings.multiring_paxos_config(), incarnation);
+            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
+            Ok(AnyNode::MultiRingPaxos(Box::new(node_of(settings, identity, engine, reload))))
+        }
         Protocol::MultiRing => {
-            let engine = MultiRing::new(settings.multiring_config(), incarnation);
+            let mut config = settings.multiring_config();
+            config.ring.receive_room = receive_room;
+            let engine = MultiRing::new(config, incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::MultiRing(Box::new(node_of(settings, identity, engine, reload))))
-        }
-        Protocol::JoinedRings => {
-            let mut config = settings.joined_config();
-            config.ring.receive_room = receive_room;
-            let engine = JoinedRings::new(config, incarnation);
-            let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
-            Ok(AnyNode::JoinedRings(Box::new(node_of(settings, identity, engine, reload))))
         }
     }
 }
@@ -307,7 +307,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
         options.spread_listeners.extend(spread.unix.clone().map(ListenAddress::Unix));
         options.spread_listeners.push(ListenAddress::Tcp(spread.address));
     }
-    options.links = matches!(settings.protocol, Protocol::Paxos | Protocol::MultiRing);
+    options.links = matches!(settings.protocol, Protocol::Paxos | Protocol::MultiRingPaxos);
     options.datagram = settings.ring.datagram;
     options.idling = settings.profile.waiting();
     options.scheduling = settings.scheduling;
@@ -351,7 +351,7 @@ const NUMBERS_MOST: u64 = 64 << 20;
 fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
     let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
     // Many rings keep their votes in memory.
-    if settings.protocol == Protocol::MultiRing {
+    if settings.protocol == Protocol::MultiRingPaxos {
         return Ok(None);
     }
     if settings.protocol != Protocol::Paxos {

@@ -41,7 +41,7 @@ mod tests;
 
 pub use cache::Cache;
 pub use config::{Config, ConfigError, Ring};
-pub use engine::MultiRing;
+pub use engine::MultiRingPaxos;
 pub use log::LogState;
 pub use merge::{Checkpoint, Merge, Merged, NotTaken};
 #[cfg(feature = "mutants")]

@@ -33,7 +33,7 @@ mod store;
 mod tests;
 
 pub use config::{Config, ConfigError};
-pub use engine::JoinedRings;
+pub use engine::MultiRing;
 pub use key::{Key, RingNumber};
 pub use layout::RingNodes;
 #[cfg(feature = "mutants")]

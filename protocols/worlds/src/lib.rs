@@ -2,8 +2,8 @@
 //!
 //! `cargo xtask sim` and `cargo xtask mutants` run these; the tests hold every engine to its capability record.
 pub mod failover;
-mod gateways;
 mod multiring;
+mod multiring_paxos;
 mod paxos;
 mod plato;
 pub mod ring;

@@ -1,93 +1,134 @@
-//! Multi-Ring Paxos in the simulator: rings drawn by the seed, all with the same acceptors, and faults that it is made for.
+//! Totem's multiple rings in the simulator: trees of rings drawn by the seed. All rings share the network; only their own nodes
+//! read what is sent on them.
 use crate::Simulated;
-use crate::paxos::suited;
-use consort_multiring_paxos::{Config, MultiRing, Ring, RingId};
-use consort_node::streams::{GroupStreams, StreamGroups};
+use consort_multiring::{Config, MultiRing, RingNodes, RingNumber};
 use consort_order::Engine;
+use consort_ring::{Acceleration, IdleHold, RingConfig};
 use consort_sim::checkers::Bounds;
+use consort_sim::fault::{Activation, Fault};
 use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::RunPlan;
-use consort_types::{Duration, Incarnation, NodeId, OrderStream, Rng};
+use consort_types::{Duration, Incarnation, Instant, NodeId, Rng};
+use consort_wire::DatagramSize;
 
-/// What is retained where the log is to be trimmed: four times that holds what all nodes may have under way.
-const ENOUGH: usize = 2 << 20;
+/// The smallest datagram that has room for a ring's number.
+const DATAGRAM: usize = DatagramSize::MIN + 24;
 
 impl Simulated for MultiRing {
     type Config = Config;
     const HOLDS: Option<Holds<Self>> = None;
 
     fn settings(plan: &RunPlan, _whole: bool) -> Config {
-        let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
-        let mut rng = Rng::new(plan.seed).fork(0x3e2a);
-        let mut acceptors = consort_paxos::Config::new(members[0], members.clone()).acceptors;
-        let most = acceptors.len();
-        acceptors.truncate([most, most, 3, 1][rng.below(4) as usize].min(most));
-        let ring = |id| Ring { id: RingId(id), acceptors: acceptors.clone() };
-        let rings: Vec<_> = (1..=rng.between(1, 4) as u8).map(ring).collect();
-        let mut config = Config::new(members[0], members, rings);
-        config.global = RingId(rng.between(1, config.rings.len() as u64) as u8);
-        config.delta_t = Duration::from_millis(rng.between(1, 6));
-        config.paxos.retain = [config.paxos.retain, ENOUGH][rng.below(2) as usize];
+        let mut rng = Rng::new(plan.seed).fork(0x6a7e);
+        let rings = tree(plan.nodes, &mut rng);
+        let mut config = Config::new(NodeId(0), rings);
+        config.ring.datagram = DatagramSize::new(plan.datagram.max(DATAGRAM)).unwrap_or_default();
+        config.ring.primary = crate::policy(plan, &mut rng);
+        let share = plan.datagram as f64 / (plan.datagram + plan.host.overhead) as f64;
+        config.ring.receive_room = (plan.host.socket.min(1 << 30) as f64 * share) as usize;
         if !plan.shipped {
-            config.merge_bytes = [4 << 20, 20_000][rng.below(2) as usize];
-            config.paxos.window = [256, rng.between(1, 8) as usize][rng.below(2) as usize];
-            config.paxos.values = [16, rng.between(1, 4) as usize][rng.below(2) as usize];
-            config.paxos.value = [64 << 10, rng.between(1_024, 9_000) as usize][rng.below(2) as usize];
-            config.paxos.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
-            config.paxos.queue_bytes = config.paxos.message_max * [1, 4, 64][rng.below(3) as usize];
+            config.timers_percent = plan.timers.clamp(100, 200);
+            config.tell = Duration::from_millis(rng.between(1, 20));
+            config.credit = [4 << 20, rng.between(4_096, 40_000) as usize][rng.below(2) as usize];
+            config.ring.message_max = message::LARGEST + 1024; // groups stand before a client's bytes
+            config.ring.queue_bytes = config.ring.message_max * [1, 4, 64][rng.below(3) as usize];
+            config.ring.acceleration =
+                if rng.chance(0.75) { Acceleration::Accelerated } else { Acceleration::Original };
+            config.ring.idling = IdleHold {
+                rounds: rng.between(1, 4) as u8,
+                linger: Duration::from_millis([0, 0, 0, 50][rng.below(4) as usize]),
+            };
         }
         config
     }
 
     fn at(config: &Config, me: NodeId) -> Config {
-        let mut config = config.clone();
-        config.paxos.me = me;
-        config
+        Config { ring: RingConfig { me, ..config.ring.clone() }, ..config.clone() }
     }
 
     fn create(config: Config, life: Incarnation) -> Result<Self, String> {
         Self::new(config, life).map_err(|error| error.to_string())
     }
 
-    fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {
-        let config = Self::settings(plan, true);
+    fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {
+        let config = Self::settings(plan, whole);
         let multi = Self::create(config.clone(), Incarnation(1))?;
-        let (paxos, rings) = (config.of_ring(&config.rings[0]), config.rings.len() as u64);
-        let value = paxos.value.max(paxos.message_max + 4);
-        let of_ring = 2 * (paxos.queue_bytes + paxos.message_max + value * paxos.values) as u64;
-        let own = 2 * (config.paxos.queue_bytes + config.paxos.message_max) as u64 + of_ring;
+        let message_max = config.ring.message_max.min(message::LARGEST + 1024) as u64;
+        let windows = config.ring.windows.largest();
+        let ahead = u64::from(windows.store) + u64::from(windows.global) + u64::from(windows.personal);
+        let rings = config.rings.len() as u64;
+        // What is under way of all nodes, as TM23 says: once by the rings, and once more while a view is closed.
+        let under_way = u64::from(plan.nodes) * (config.credit as u64 + message_max + 4096);
+        let own = 2 * (config.ring.queue_bytes as u64 + config.ring.message_max as u64);
         let running = [
-            ("queued_bytes", own + rings * of_ring),
-            ("under_way_bytes", rings * paxos.credit.max(value) as u64),
-            ("open_instances", rings * (paxos.window as u64 + 3)),
-            ("retained_bytes", rings * (4 * paxos.retain + (2 << 20)) as u64),
-            ("turn_waiting_bytes", 2 * plan.members().len() as u64 * config.paxos.credit as u64),
-            ("merge_waiting_bytes", rings * (config.merge_bytes.max(value + 1024) as u64)),
+            ("store_packets", rings * ahead),
+            ("store_bytes", rings * ahead * plan.datagram.max(DATAGRAM) as u64),
+            ("queued_bytes", own + rings * (under_way + 2 * (message_max + (1 << 20)))),
+            ("assembly_bytes", rings * u64::from(plan.nodes) * 2 * (message_max + 1024)),
+            ("held_bytes", 2 * under_way),
         ];
-        let quiet = ["queued_bytes", "under_way_bytes", "merge_waiting_bytes", "turn_waiting_bytes"];
-        // It repeats what is late, not only what is lost.
-        Ok(crate::bounds(plan, &multi.capability(), running, quiet, ["NR"]))
+        let quiet =
+            ["store_packets", "store_bytes", "queued_bytes", "assembly_bytes", "held_bytes", "waiting_messages"];
+        // It does not tell which positions it holds.
+        let mut bounds = crate::bounds(plan, &multi.capability(), running, quiet, ["NR", "SF4"]);
+        // Whoever hears each other on the common network need not be joined by rings.
+        bounds.views.spans = Vec::new();
+        bounds.views.standstill = None;
+        bounds.views.whole_by = bounds.views.whole_by.map(|_| WHOLE_BY);
+        bounds.goodbye = bounds.goodbye.map(|_| GOODBYE);
+        Ok(bounds)
     }
 
-    fn streams(config: &Config) -> u16 {
-        config.rings.len() as u16
-    }
-
-    /// One ring has groups by name, the others share the rest, and the one of the views is global.
-    fn group_streams(config: &Config) -> GroupStreams {
-        let named = config.rings.iter().map(|ring| ring.id).find(|ring| *ring != config.global);
-        let stream = |ring: &Ring| StreamGroups {
-            stream: OrderStream(ring.id.0.into()),
-            name: ring.id.to_string(),
-            patterns: if named == Some(ring.id) { vec!["few1".into(), "many*".into()] } else { Vec::new() },
-            global: ring.id == config.global,
+    fn suited(mut plan: RunPlan, whole: bool) -> RunPlan {
+        plan.datagram = plan.datagram.max(DATAGRAM);
+        let rings = Self::settings(&plan, whole).rings;
+        let gateway = |node: NodeId| rings.iter().filter(|ring| ring.nodes.contains(&node)).count() > 1;
+        // Who is asked to leave while it does not run does so when it should be back, and stays away.
+        let held_up = |node: NodeId, from: Instant, until: Instant| {
+            plan.faults.iter().any(|begun| {
+                let stands = match &begun.fault {
+                    Fault::Pause { node: paused } => *paused == node,
+                    Fault::Stall { part } => part.contains(node),
+                    _ => false,
+                };
+                stands && begun.from < until && from < begun.until
+            })
         };
-        GroupStreams::new(config.rings.iter().map(stream).collect())
-    }
-
-    fn suited(plan: RunPlan, whole: bool) -> RunPlan {
-        let config = Self::settings(&plan, whole);
-        suited(plan, &config.of_ring(&config.rings[0]))
+        let late = |begun: &Activation| match begun.fault {
+            Fault::Leave { node, .. } => gateway(node) && held_up(node, begun.from, begun.until),
+            _ => false,
+        };
+        plan.faults = plan.faults.iter().filter(|begun| !late(begun)).cloned().collect();
+        for begun in &mut plan.faults {
+            // Without one of them the others are parted for good.
+            if let Fault::Crash { node, stays, .. } | Fault::Leave { node, stays } = &mut begun.fault {
+                *stays &= !gateway(*node);
+            }
+        }
+        plan
     }
 }
+
+/// Rings of two to five nodes; each after the first shares one of its nodes with an earlier one.
+fn tree(nodes: u16, rng: &mut Rng) -> Vec<RingNodes> {
+    let mut rings: Vec<Vec<NodeId>> = Vec::new();
+    let mut next = 0;
+    while next < nodes {
+        let many = rng.between(1, 4) as u16 + u16::from(rings.is_empty());
+        let mut ring: Vec<_> = (next..(next + many).min(nodes)).map(NodeId).collect();
+        if !rings.is_empty() {
+            let earlier = &rings[rng.below(rings.len() as u64) as usize];
+            ring.push(earlier[rng.below(earlier.len() as u64) as usize]);
+        }
+        next += many;
+        rings.push(ring);
+    }
+    let numbered = (1..).zip(rings);
+    numbered.map(|(number, nodes)| RingNodes { id: RingNumber(number), nodes }).collect()
+}
+
+/// By when nodes that start together are in one view.
+const WHOLE_BY: Instant = Instant(4_000_000_000);
+/// Within what time a good-bye is heard: those behind a gateway that leaves must be missed first.
+const GOODBYE: Duration = Duration::from_secs(3);

@@ -3,8 +3,8 @@ use super::Options;
 use super::own_tests::OwnTests;
 use crate::sim::{self, Protocol};
 use consort_leader::Election;
-use consort_multiring::JoinedRings;
-use consort_multiring_paxos::MultiRing;
+use consort_multiring::MultiRing;
+use consort_multiring_paxos::MultiRingPaxos;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
@@ -37,8 +37,8 @@ enum Mutant {
     Views(consort_toto::vs::Mutant),
     Plato(consort_plato::Mutant),
     Paxos(consort_paxos::Mutant),
-    MultiRing(consort_multiring_paxos::Mutant),
-    JoinedRings(consort_multiring::Mutant),
+    MultiRingPaxos(consort_multiring_paxos::Mutant),
+    MultiRing(consort_multiring::Mutant),
 }
 
 impl Mutant {
@@ -51,8 +51,8 @@ impl Mutant {
         let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
         let paxos = consort_paxos::Mutant::ALL.iter().copied().map(Self::Paxos);
         let toto = consort_toto::Mutant::ALL.iter().copied().map(Self::Toto);
-        let many = consort_multiring_paxos::Mutant::ALL.iter().copied().map(Self::MultiRing);
-        let joined = consort_multiring::Mutant::ALL.iter().copied().map(Self::JoinedRings);
+        let many = consort_multiring_paxos::Mutant::ALL.iter().copied().map(Self::MultiRingPaxos);
+        let joined = consort_multiring::Mutant::ALL.iter().copied().map(Self::MultiRing);
         ring.chain(toto).chain(views).chain(plato).chain(paxos).chain(many).chain(joined).collect()
     }
 
@@ -66,8 +66,8 @@ impl Mutant {
             Self::Views(mutant) => mutant.name(),
             Self::Plato(mutant) => mutant.name(),
             Self::Paxos(mutant) => mutant.name(),
+            Self::MultiRingPaxos(mutant) => mutant.name(),
             Self::MultiRing(mutant) => mutant.name(),
-            Self::JoinedRings(mutant) => mutant.name(),
         }
     }
 
@@ -81,8 +81,8 @@ impl Mutant {
             Self::Views(mutant) => mutant.what(),
             Self::Plato(mutant) => mutant.what(),
             Self::Paxos(mutant) => mutant.what(),
+            Self::MultiRingPaxos(mutant) => mutant.what(),
             Self::MultiRing(mutant) => mutant.what(),
-            Self::JoinedRings(mutant) => mutant.what(),
         }
     }
 
@@ -94,8 +94,8 @@ impl Mutant {
             Self::Toto(_) | Self::Views(_) => Protocol::Toto,
             Self::Plato(_) => Protocol::Plato,
             Self::Paxos(_) => Protocol::Paxos,
+            Self::MultiRingPaxos(_) => Protocol::MultiRingPaxos,
             Self::MultiRing(_) => Protocol::MultiRing,
-            Self::JoinedRings(_) => Protocol::JoinedRings,
         }
     }
 
@@ -172,11 +172,11 @@ fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String>
         Mutant::Views(mutant) => run_seed::<Toto>(seed, &faults, &|config| config.vs_mutant = Some(mutant), story),
         Mutant::Plato(mutant) => run_seed::<Plato>(seed, &faults, &|config| config.mutant = Some(mutant), story),
         Mutant::Paxos(mutant) => run_seed::<Paxos>(seed, &faults, &|config| config.mutant = Some(mutant), story),
+        Mutant::MultiRingPaxos(mutant) => {
+            run_seed::<MultiRingPaxos>(seed, &faults, &|config| config.mutant = Some(mutant), story)
+        }
         Mutant::MultiRing(mutant) => {
             run_seed::<MultiRing>(seed, &faults, &|config| config.mutant = Some(mutant), story)
-        }
-        Mutant::JoinedRings(mutant) => {
-            run_seed::<JoinedRings>(seed, &faults, &|config| config.mutant = Some(mutant), story)
         }
         Mutant::Group(mutant) if mutant.is_of_readers() => {
             let touch: Touch<'_> = &|node| node.mutate_groups(mutant);
@@ -221,7 +221,7 @@ fn scenes(mutant: Mutant, story: bool) -> Vec<Played> {
         Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
         Mutant::Ring(mutant) => scenes::ring(&|config| config.mutant = Some(mutant), story).collect(),
         Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) => Vec::new(),
-        Mutant::Paxos(_) | Mutant::MultiRing(_) | Mutant::JoinedRings(_) => Vec::new(),
+        Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) | Mutant::MultiRing(_) => Vec::new(),
     }
 }
 
@@ -290,7 +290,9 @@ fn at_seed(mutant: Mutant, seed: u64, simulated: f64) -> Result<Result<Noticed, 
 fn hunt(mutant: Mutant, seeds: RangeInclusive<u64>) -> Result<Noticed, String> {
     let mut simulated = 0.0;
     let seeds = match mutant {
-        Mutant::Paxos(_) | Mutant::MultiRing(_) if *seeds.start() == 1 => 1..=BEFORE_TESTS_OF_PAXOS.min(*seeds.end()),
+        Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) if *seeds.start() == 1 => {
+            1..=BEFORE_TESTS_OF_PAXOS.min(*seeds.end())
+        }
         _ => seeds,
     };
     for seed in mutant.seeds(seeds.clone()) {
@@ -384,8 +386,8 @@ fn own_tests(mutant: Mutant) -> Option<OwnTests> {
         Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
         Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),
         Mutant::Paxos(_) => ("consort-paxos", "tests", "CONSORT_PAXOS_MUTANT"),
-        Mutant::MultiRing(_) => ("consort-multiring-paxos", "tests", "CONSORT_MULTIRING_PAXOS_MUTANT"),
-        Mutant::JoinedRings(_) => ("consort-multiring", "tests", "CONSORT_MULTIRING_MUTANT"),
+        Mutant::MultiRingPaxos(_) => ("consort-multiring-paxos", "tests", "CONSORT_MULTIRING_PAXOS_MUTANT"),
+        Mutant::MultiRing(_) => ("consort-multiring", "tests", "CONSORT_MULTIRING_MUTANT"),
     };
     Some(OwnTests { package, within, variable })
 }

@@ -31,14 +31,15 @@ pub enum Protocol {
     /// Votes of a majority over a log.
     Paxos,
     /// Many such logs, merged.
-    MultiRing,
+    MultiRingPaxos,
     /// Many token rings, joined by gateways.
-    JoinedRings,
+    MultiRing,
 }
 
 impl Protocol {
     /// All of them.
-    pub const ALL: [Self; 6] = [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRing, Self::JoinedRings];
+    pub const ALL: [Self; 6] =
+        [Self::Ring, Self::Toto, Self::Plato, Self::Paxos, Self::MultiRingPaxos, Self::MultiRing];
 
     /// Its name on the command line.
     pub const fn name(self) -> &'static str {
@@ -47,8 +48,8 @@ impl Protocol {
             Self::Toto => "toto",
             Self::Plato => "plato",
             Self::Paxos => "paxos",
-            Self::MultiRing => "multiring-paxos",
-            Self::JoinedRings => "multiring",
+            Self::MultiRingPaxos => "multiring-paxos",
+            Self::MultiRing => "multiring",
         }
     }
 

@@ -385,8 +385,8 @@ fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, 
     );
     let tail = match protocol {
         Protocol::Paxos => &paxos[..],
-        Protocol::MultiRing => &rings[..],
-        Protocol::JoinedRings => return head + &described(&networks(protocol, nodes)),
+        Protocol::MultiRingPaxos => &rings[..],
+        Protocol::MultiRing => return head + &described(&networks(protocol, nodes)),
         Protocol::Ring | Protocol::Toto | Protocol::Plato => "",
     };
     (0..usize::from(nodes)).map(node).fold(head, |file, node| file + &node) + tail
@@ -418,7 +418,7 @@ mod tests {
         let file = config((Protocol::Toto, Storage::Sync, Retain::Little), 2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
-        let rings = config((Protocol::JoinedRings, Storage::Sync, Retain::Little), 5, Path::new("/d/spread-1.sock"));
+        let rings = config((Protocol::MultiRing, Storage::Sync, Retain::Little), 5, Path::new("/d/spread-1.sock"));
         let gateway = |network| rings.contains(&format!("id = 2\naddress = \"10.77.{network}.2\""));
         assert!(gateway(0) && gateway(1) && !gateway(2) && !rings.contains("[[node]]"), "{rings}");
         assert_eq!(rings.matches("[[network]]").count(), 3, "{rings}");

@@ -11,8 +11,8 @@ const THREE: u16 = 5;
 pub fn networks(protocol: Protocol, nodes: u16) -> Vec<Vec<usize>> {
     let last = usize::from(nodes) - 1;
     let ends = match protocol {
-        Protocol::JoinedRings if nodes >= THREE => vec![0, last / 3, last - last / 3, last],
-        Protocol::JoinedRings if nodes >= FEWEST => vec![0, last / 2, last],
+        Protocol::MultiRing if nodes >= THREE => vec![0, last / 3, last - last / 3, last],
+        Protocol::MultiRing if nodes >= FEWEST => vec![0, last / 2, last],
         _ => vec![0, last],
     };
     ends.windows(2).map(|ends| (ends[0]..=ends[1]).collect()).collect()
@@ -29,7 +29,7 @@ mod tests {
 
     #[test]
     fn rings_form_a_chain_and_others_have_one_network() {
-        let of = |nodes| networks(Protocol::JoinedRings, nodes);
+        let of = |nodes| networks(Protocol::MultiRing, nodes);
         assert_eq!(of(3), [[0, 1], [1, 2]]);
         assert_eq!(of(5), [vec![0, 1], vec![1, 2, 3], vec![3, 4]]);
         assert_eq!(of(7), [[0, 1, 2], [2, 3, 4], [4, 5, 6]]);

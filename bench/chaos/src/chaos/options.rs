@@ -108,7 +108,7 @@ impl Options {
                 "--retain: only paxos on disk keeps all; add --protocol paxos, and no --storage memory".into(),
             ));
         }
-        if options.protocol == Protocol::JoinedRings && options.nodes < FEWEST {
+        if options.protocol == Protocol::MultiRing && options.nodes < FEWEST {
             return Err(Some(format!(
                 "--nodes: multiring joins two networks by a gateway, which {} nodes do not make; give {FEWEST} or more",
                 options.nodes

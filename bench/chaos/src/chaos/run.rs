@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         self.last_call()?;
         self.outcome.reread = self.read_again()?;
         self.outcome.started_anew = self.fleet.times_started_anew();
-        let may_start_anew = matches!(self.options.protocol, Protocol::Paxos | Protocol::MultiRing);
+        let may_start_anew = matches!(self.options.protocol, Protocol::Paxos | Protocol::MultiRingPaxos);
         if !may_start_anew && self.outcome.started_anew > 0 {
             return Err(ChaosError::StartedAnew(self.outcome.started_anew));
         }

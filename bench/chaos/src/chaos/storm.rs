@@ -79,14 +79,14 @@ pub struct Spared {
 pub fn spared(protocol: Protocol, storage: Storage, nodes: u16, seed: u64) -> Spared {
     let (majority, elder) = (vec![NodeId(1), NodeId(2)], elder(nodes, seed));
     match (protocol, storage) {
-        (Protocol::Paxos, Storage::Memory) | (Protocol::MultiRing, _) => {
+        (Protocol::Paxos, Storage::Memory) | (Protocol::MultiRingPaxos, _) => {
             Spared { daemons: [majority, vec![elder]].concat(), disks: Vec::new(), outlasts: false, fills: None }
         }
         (Protocol::Paxos, _) => {
             let fills = Some(SMALL).filter(|node| nodes >= node.0 && *node != elder);
             Spared { daemons: vec![elder], disks: majority, outlasts: true, fills }
         }
-        (Protocol::JoinedRings, _) => {
+        (Protocol::MultiRing, _) => {
             let elder = elder_apart(&networks(protocol, nodes), nodes, seed);
             Spared { daemons: vec![elder], disks: Vec::new(), outlasts: false, fills: None }
         }
@@ -443,10 +443,10 @@ mod tests {
 
     #[test]
     fn each_network_has_troubles_of_its_own_and_gateways_are_killed_in_turn() {
-        let all = networks(Protocol::JoinedRings, 7);
+        let all = networks(Protocol::MultiRing, 7);
         let (mut troubled, mut killed) = (BTreeSet::new(), BTreeMap::<u16, u32>::new());
         for seed in 0..50 {
-            for fault in drawn_of(Protocol::JoinedRings, Storage::Sync, 7, (seed, 0)).faults {
+            for fault in drawn_of(Protocol::MultiRing, Storage::Sync, 7, (seed, 0)).faults {
                 let stands = |node: NodeId| fault.network.is_none_or(|at| all[at].contains(&(usize::from(node.0) - 1)));
                 match fault.what {
                     Trouble::Kill { node, .. } => *killed.entry(node.0).or_default() += 1,

@@ -1,6 +1,6 @@
 //! A process on the streams: an engine, a core for each ring, and one that hands messages out.
 use super::plan::{Plan, Site};
-use consort_multiring_paxos::MultiRing;
+use consort_multiring_paxos::MultiRingPaxos;
 use consort_multiring_paxos::packet::Packet;
 use consort_order::{Lane, each_counter};
 use consort_sim::link::{LinkModel, SimLink};
@@ -30,7 +30,7 @@ pub struct Core {
 }
 
 pub struct Host {
-    pub engine: MultiRing,
+    pub engine: MultiRingPaxos,
     pub up: bool,
     /// How many members its view has.
     pub members: usize,
@@ -42,7 +42,7 @@ pub struct Host {
 
 impl Host {
     pub fn new(plan: &Plan, me: usize) -> Result<Self, String> {
-        let engine = MultiRing::new(plan.config(me), Incarnation(1)).map_err(|error| error.to_string())?;
+        let engine = MultiRingPaxos::new(plan.config(me), Incarnation(1)).map_err(|error| error.to_string())?;
         let cores = plan.processes[me].rings.iter().map(|ring| (*ring, Core::default())).collect();
         Ok(Self { engine, up: true, members: 0, cores, handed: Instant::ZERO, timer: None })
     }

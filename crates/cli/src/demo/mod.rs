@@ -110,7 +110,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         }
         Ok(true)
     })?;
-    let joined = options.protocol == Protocol::JoinedRings;
+    let joined = options.protocol == Protocol::MultiRing;
     options.nodes = nodes.unwrap_or(if joined { JOINED } else { options.nodes });
     if joined && options.nodes < JOINED_LEAST {
         return Err(Failure::usage(format!(
@@ -118,7 +118,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
             options.nodes
         )));
     }
-    let needs_majority = matches!(options.protocol, Protocol::Paxos | Protocol::MultiRing);
+    let needs_majority = matches!(options.protocol, Protocol::Paxos | Protocol::MultiRingPaxos);
     if needs_majority && options.nodes < majority::NODES_MIN {
         return Err(Failure::usage(format!(
             "--nodes: with {} acceptors none may be missing, and {} has nothing to show; give {} to 16",

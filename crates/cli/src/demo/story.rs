@@ -37,10 +37,10 @@ impl Story {
             Protocol::Toto => "order messages by votes",
             Protocol::Plato => "have the lowest of them say the order",
             Protocol::Paxos => "have a majority of them keep the order",
-            Protocol::MultiRing => "merge three such orders, each kept by a majority, into one",
-            Protocol::JoinedRings => "pass a token round in each of two rings, which one of them joins",
+            Protocol::MultiRingPaxos => "merge three such orders, each kept by a majority, into one",
+            Protocol::MultiRing => "pass a token round in each of two rings, which one of them joins",
         };
-        let linked = matches!(protocol, Protocol::Paxos | Protocol::MultiRing);
+        let linked = matches!(protocol, Protocol::Paxos | Protocol::MultiRingPaxos);
         let way = if linked { "TCP" } else { "multicast" };
         self.say(&format!("They talk by {way} on the loopback interface and {how}."))
     }

@@ -63,7 +63,7 @@ pub fn play(testbed: &mut Testbed, nodes: u16, protocol: Protocol, story: &Story
     story.revive(VICTIM, crash_ms)?;
     let restart_ms = act.revive(VICTIM, nodes)?;
     act.flow(FLOW)?;
-    let parted = (protocol == Protocol::JoinedRings).then(|| act.part(nodes, restart_ms)).transpose()?;
+    let parted = (protocol == Protocol::MultiRing).then(|| act.part(nodes, restart_ms)).transpose()?;
     act.come_to_rest()?;
     let trouble = act.judge(protocol, [crash_ms, restart_ms], parted)?;
     story.judged(&trouble)?;

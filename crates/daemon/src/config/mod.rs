@@ -290,8 +290,8 @@ impl Settings {
             Protocol::Toto => self.toto_config().shared_settings(),
             Protocol::Plato => self.plato_config().shared_settings(),
             Protocol::Paxos => self.paxos_config().shared_settings(),
+            Protocol::MultiRingPaxos => self.multiring_paxos_config().shared_settings(),
             Protocol::MultiRing => self.multiring_config().shared_settings(),
-            Protocol::JoinedRings => self.joined_config().shared_settings(),
         };
         let mut nodes = self.nodes.clone();
         nodes.sort_unstable_by_key(|node| node.id);
@@ -299,7 +299,7 @@ impl Settings {
         let mut shared: Vec<_> = engine.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         shared.extend(self.shared_rings());
         shared.extend(self.shared_networks());
-        if self.protocol == Protocol::JoinedRings {
+        if self.protocol == Protocol::MultiRing {
             shared.push(("limits.message".into(), self.limits.message_max.to_string()));
             return shared;
         }
@@ -326,8 +326,8 @@ impl Settings {
                 let paxos = self.paxos_config();
                 format!("paxos with acceptors {}, storage {}", list(&paxos.acceptors), paxos.storage.name())
             }
-            Protocol::MultiRing => self.summary_of_rings(),
-            Protocol::JoinedRings => self.summary_of_networks(),
+            Protocol::MultiRingPaxos => self.summary_of_rings(),
+            Protocol::MultiRing => self.summary_of_networks(),
         };
         let nodes = self.nodes.len();
         let data = self.summary_of_data();

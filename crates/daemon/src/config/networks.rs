@@ -3,7 +3,7 @@ use super::addresses;
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, list};
 use crate::local::LocalCluster;
-use consort_multiring::{Config as JoinedConfig, RingNodes, RingNumber};
+use consort_multiring::{Config as MultiRingConfig, RingNodes, RingNumber};
 use consort_ring::{RingConfig, RingTimeouts};
 use consort_types::NodeId;
 use std::collections::BTreeSet;
@@ -84,12 +84,12 @@ pub fn read(root: &mut Section<'_, '_>, cluster: &str) -> Vec<NetworkSettings> {
 /// Says where the protocol wants networks and there are none, or the other way round.
 pub fn check(root: &mut Section<'_, '_>, protocol: Protocol) {
     match (protocol, root.is_list("network")) {
-        (Protocol::JoinedRings, false) => root.wrong(
+        (Protocol::MultiRing, false) => root.wrong(
             "network",
             "protocol = \"multiring\" needs its networks; describe each: [[network]] and below it id = 1, and \
              [[network.node]] for each node",
         ),
-        (Protocol::JoinedRings, true) | (_, false) => {}
+        (Protocol::MultiRing, true) | (_, false) => {}
         (_, true) => root.wrong("network", "[[network]] goes with protocol = \"multiring\" only; list each [[node]]"),
     }
 }
@@ -197,21 +197,21 @@ impl Settings {
     /// The networks, with what follows where nothing is said of them; none where the protocol has one only.
     pub fn all_networks(&self) -> Vec<NetworkSettings> {
         match self.protocol {
-            Protocol::JoinedRings if self.networks.is_empty() => {
+            Protocol::MultiRing if self.networks.is_empty() => {
                 without_a_file(&self.cluster, u16::try_from(self.nodes.len()).unwrap_or(u16::MAX))
             }
-            Protocol::JoinedRings => self.networks.clone(),
+            Protocol::MultiRing => self.networks.clone(),
             _ => Vec::new(),
         }
     }
 
     /// The settings of Totem's multiple rings: what rings have in common is set in one place.
-    pub fn joined_config(&self) -> JoinedConfig {
+    pub fn multiring_config(&self) -> MultiRingConfig {
         let ring = |network: &NetworkSettings| RingNodes {
             id: RingNumber(network.id),
             nodes: network.nodes.iter().map(|node| node.id).collect(),
         };
-        let mut config = JoinedConfig::new(self.ring.me, self.all_networks().iter().map(ring).collect());
+        let mut config = MultiRingConfig::new(self.ring.me, self.all_networks().iter().map(ring).collect());
         config.ring = RingConfig { stamped: true, ..self.ring.clone() };
         // Those that nobody has set follow from the size of each ring.
         let set = self.ring.timers != RingTimeouts::lan(self.ring.members.len());
@@ -250,7 +250,7 @@ impl Settings {
     }
 
     pub(super) fn validate_networks(&self) -> Result<(), (&'static str, String)> {
-        let config = self.for_engines().joined_config();
+        let config = self.for_engines().multiring_config();
         config.validate().map_err(|error| match error.setting {
             "ring.id" | "ring.nodes" | "node" => ("network", error.problem),
             other => (other, error.problem),
@@ -303,7 +303,7 @@ address = \"198.51.100.5:5000\"
     #[test]
     fn networks_are_read_with_their_nodes_and_addresses() {
         let settings = read(GOOD).unwrap();
-        let config = settings.joined_config();
+        let config = settings.multiring_config();
         let nodes: Vec<_> = config.rings.iter().map(|ring| (ring.id.0, list(&ring.nodes))).collect();
         assert_eq!(nodes, [(1, "1 2 3".to_owned()), (2, "3 4 5".to_owned())]);
         assert_eq!((list(&config.ring.members).as_str(), config.timers), ("1 2 3 4 5", None));
@@ -322,10 +322,10 @@ address = \"198.51.100.5:5000\"
     #[test]
     fn what_is_set_of_a_token_ring_holds_for_each() {
         let config =
-            read(&format!("{GOOD}[ring]\ntoken_loss = \"1s\"\nglobal_window = 999\n")).unwrap().joined_config();
+            read(&format!("{GOOD}[ring]\ntoken_loss = \"1s\"\nglobal_window = 999\n")).unwrap().multiring_config();
         let ring = config.of_ring(&config.rings[0]);
         assert_eq!((ring.timers.token_loss.as_millis(), ring.windows.global), (1_000, 999));
-        let plain = read(GOOD).unwrap().joined_config();
+        let plain = read(GOOD).unwrap().multiring_config();
         assert_eq!(plain.of_ring(&plain.rings[0]).timers, RingTimeouts::lan(3));
     }
 
@@ -349,9 +349,9 @@ address = \"198.51.100.5:5000\"
     fn without_a_file_one_node_joins_two_networks() {
         let rings = |nodes| {
             let mut settings = Settings::local("test", nodes);
-            settings.protocol = Protocol::JoinedRings;
+            settings.protocol = Protocol::MultiRing;
             settings.validate().unwrap();
-            let rings = settings.joined_config().rings;
+            let rings = settings.multiring_config().rings;
             rings.iter().map(|ring| list(&ring.nodes)).collect::<Vec<_>>()
         };
         assert_eq!((rings(1), rings(2)), (vec!["1".to_owned()], vec!["1 2".to_owned()]));

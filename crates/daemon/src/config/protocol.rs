@@ -22,9 +22,9 @@ pub enum Protocol {
     /// A majority of acceptors keeps the order.
     Paxos,
     /// Many such orders, merged into one.
-    MultiRing,
+    MultiRingPaxos,
     /// Many tokens, each in a network of its own, and one order over all.
-    JoinedRings,
+    MultiRing,
 }
 
 /// How the protocols are named.
@@ -33,8 +33,8 @@ pub const PROTOCOLS: [(&str, Protocol); 6] = [
     ("toto", Protocol::Toto),
     ("plato", Protocol::Plato),
     ("paxos", Protocol::Paxos),
-    ("multiring-paxos", Protocol::MultiRing),
-    ("multiring", Protocol::JoinedRings),
+    ("multiring-paxos", Protocol::MultiRingPaxos),
+    ("multiring", Protocol::MultiRing),
 ];
 
 impl Protocol {
@@ -289,8 +289,8 @@ impl Settings {
                 self.plato_config().validate().map_err(|error| (plato_key(error.setting), error.problem))
             }
             Protocol::Paxos => self.validate_paxos(),
-            Protocol::MultiRing => self.validate_rings(),
-            Protocol::JoinedRings => self.validate_networks(),
+            Protocol::MultiRingPaxos => self.validate_rings(),
+            Protocol::MultiRing => self.validate_networks(),
         }
     }
 }

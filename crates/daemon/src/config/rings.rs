@@ -2,7 +2,7 @@
 use super::protocol::STORAGES;
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, Storage, list};
-use consort_multiring_paxos::{Config as MultiRingConfig, Ring, RingId};
+use consort_multiring_paxos::{Config as MultiRingPaxosConfig, Ring, RingId};
 use consort_node::streams::{GroupStreams, StreamGroups, overlap};
 use consort_ring::Policy;
 use consort_types::{GroupName, NodeId, OrderStream};
@@ -32,11 +32,11 @@ pub fn read(root: &mut Section<'_, '_>, protocol: Protocol, nodes: &[NodeAddress
     let mut rings: Vec<RingSettings> = Vec::new();
     let is_list = root.is_list("ring");
     match (protocol, is_list) {
-        (Protocol::MultiRing, false) => root.wrong(
+        (Protocol::MultiRingPaxos, false) => root.wrong(
             "ring",
             "protocol = \"multiring-paxos\" needs its rings; describe each: [[ring]] and below it id = 1",
         ),
-        (Protocol::MultiRing, true) => {
+        (Protocol::MultiRingPaxos, true) => {
             root.each("ring", |section| {
                 let ring = ring(section, &rings, nodes);
                 rings.extend(ring);
@@ -47,7 +47,7 @@ pub fn read(root: &mut Section<'_, '_>, protocol: Protocol, nodes: &[NodeAddress
                 root.wrong("ring", text);
             }
         }
-        (Protocol::JoinedRings, true) => root.wrong(
+        (Protocol::MultiRing, true) => root.wrong(
             "ring",
             "[[ring]] goes with protocol = \"multiring-paxos\"; the rings of \"multiring\" are described by [[network]]",
         ),
@@ -146,19 +146,19 @@ impl Settings {
     /// Which groups live on which ring; on none where the protocol has one order only.
     pub fn group_streams(&self) -> GroupStreams {
         match self.protocol {
-            Protocol::MultiRing => streams(&self.all_rings()),
+            Protocol::MultiRingPaxos => streams(&self.all_rings()),
             _ => GroupStreams::default(),
         }
     }
 
     /// Multi-Ring Paxos' settings: what it shares with Ring Paxos is set in one place.
-    pub fn multiring_config(&self) -> MultiRingConfig {
+    pub fn multiring_paxos_config(&self) -> MultiRingPaxosConfig {
         let (paxos, rings) = (self.paxos_config(), self.all_rings());
         let ring = |ring: &RingSettings| Ring {
             id: RingId(ring.id),
             acceptors: ring.acceptors.clone().unwrap_or_else(|| paxos.acceptors.clone()),
         };
-        let mut config = MultiRingConfig::new(paxos.me, paxos.members.clone(), rings.iter().map(ring).collect());
+        let mut config = MultiRingPaxosConfig::new(paxos.me, paxos.members.clone(), rings.iter().map(ring).collect());
         let home = rings.iter().find(|ring| ring.global).or_else(|| rings.iter().min_by_key(|ring| ring.id));
         config.global = home.map_or(config.global, |ring| RingId(ring.id));
         if let Some(retain) = self.paxos.retain {
@@ -202,7 +202,7 @@ impl Settings {
         if let Some(storage) = self.paxos.storage.filter(|storage| *storage != Storage::Memory) {
             return Err(("paxos.storage", only_memory(storage)));
         }
-        let config = self.multiring_config();
+        let config = self.multiring_paxos_config();
         let most = consort_net::LINK_MESSAGE_MAX - consort_multiring_paxos::packet::HEADER;
         if self.ring.message_max > most {
             let (given, most) = (self.limits.message_max, most >> 20);
@@ -238,8 +238,8 @@ mod tests {
     #[test]
     fn rings_are_read_with_their_acceptors_and_groups() {
         let settings = read(GOOD).unwrap();
-        let config = settings.multiring_config();
-        assert_eq!((settings.protocol, config.global, config.rings.len()), (Protocol::MultiRing, RingId(1), 4));
+        let config = settings.multiring_paxos_config();
+        assert_eq!((settings.protocol, config.global, config.rings.len()), (Protocol::MultiRingPaxos, RingId(1), 4));
         let acceptors: Vec<_> = config.rings.iter().map(|ring| list(&ring.acceptors)).collect();
         assert_eq!(acceptors, ["1 2 3", "1", "3 1 2", "1 2 3"]);
         assert_eq!((ring_of(&settings, "eu.orders"), ring_of(&settings, "stock")), (2, 2));
@@ -262,14 +262,14 @@ mod tests {
 
     #[test]
     fn what_the_nodes_retain_is_shared_by_the_rings() {
-        let config = read(&format!("{GOOD}[paxos]\nretain = 8_388_608\n")).unwrap().multiring_config();
+        let config = read(&format!("{GOOD}[paxos]\nretain = 8_388_608\n")).unwrap().multiring_paxos_config();
         assert_eq!(config.paxos.retain, 2 << 20);
     }
 
     #[test]
     fn rings_without_a_global_one_have_their_views_on_the_first() {
         let settings = read("[[ring]]\nid = 7\n[[ring]]\nid = 5\ngroups = [\"a*\"]\n").unwrap();
-        assert_eq!(settings.multiring_config().global, RingId(5));
+        assert_eq!(settings.multiring_paxos_config().global, RingId(5));
         assert_eq!((ring_of(&settings, "a1"), ring_of(&settings, "b1")), (5, 7));
     }
 
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn a_cluster_without_a_file_has_two_rings_and_a_global_one() {
         let mut settings = Settings::local("test", 3);
-        settings.protocol = Protocol::MultiRing;
+        settings.protocol = Protocol::MultiRingPaxos;
         assert_eq!(settings.validate(), Ok(()));
         assert!(settings.summary().contains("multiring-paxos with 3 rings, ring 1 global, storage memory"));
         settings.paxos.storage = Some(Storage::Sync);

@@ -1,5 +1,5 @@
 //! As an engine.
-use super::{Farewell, MultiRing};
+use super::{Farewell, MultiRingPaxos};
 use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, Or
 /// How long a node that leaves waits for its messages.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-impl Engine for MultiRing {
+impl Engine for MultiRingPaxos {
     type Packet = Packet;
 
     fn capability(&self) -> Capability {
@@ -130,7 +130,7 @@ impl Engine for MultiRing {
     }
 }
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// Control messages go to the global ring, and so does stream 0. Any other stream is the ring of its number.
     fn ring_of(&self, class: Class, stream: OrderStream) -> Option<RingId> {
         //= MP57

@@ -1,5 +1,5 @@
 //! What the rings have decided, handed out in one order.
-use super::{Message, MultiRing};
+use super::{Message, MultiRingPaxos};
 use crate::merge::Merged;
 use crate::outgoing::OVERHEAD;
 use crate::packet::{HEADER, Stamp, unstamp};
@@ -10,7 +10,7 @@ use consort_order::{Delivery, Output};
 use consort_types::{OrderStream, Position};
 use consort_wire::pack::Chunk;
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// Takes what the rings have decided, and hands out what is certain; whether anything was.
     pub(super) fn merge_on(&mut self) -> bool {
         let mut any = false;

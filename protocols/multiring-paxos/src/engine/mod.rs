@@ -23,7 +23,7 @@ mod told;
 
 /// An ordering engine: takes part in all rings, and hands out what they decide in one order.
 #[derive(Clone, Debug)]
-pub struct MultiRing {
+pub struct MultiRingPaxos {
     config: Config,
     me: MemberId,
     rings: BTreeMap<RingId, Paxos>,
@@ -107,7 +107,7 @@ struct Counters {
     unplaced: u64,
 }
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors

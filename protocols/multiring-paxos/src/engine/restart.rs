@@ -1,11 +1,11 @@
 //! What becomes of a node that missed a part of some ring's log; and what it takes along into its next incarnation.
-use super::{Farewell, MultiRing, merge_config};
+use super::{Farewell, MultiRingPaxos, merge_config};
 use crate::merge::Merge;
 use crate::slot::RingId;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::Output;
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// A ring's log is not retained any more where the merge stands. Who has not asked to be let in begins where the
     /// logs do now.
     pub(super) fn on_missed(&mut self, ring: RingId) {

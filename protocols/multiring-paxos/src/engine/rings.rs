@@ -1,11 +1,11 @@
 //! What the rings' engines ask for.
-use super::{Farewell, MultiRing};
+use super::{Farewell, MultiRingPaxos};
 use crate::packet::{Content, Packet, Stamp, stamp};
 use crate::slot::RingId;
 use consort_order::{Engine, Output, Submission};
 use consort_types::{Class, Instant, OrderStream, View, ViewKind};
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// Takes all that the rings put out. Their messages and views are read from their logs instead.
     pub(super) fn drain_rings(&mut self, now: Instant) {
         for ring in self.rings.keys().copied().collect::<Vec<_>>() {

@@ -1,5 +1,5 @@
 //! Rings that are idle skip while somebody waits for them.
-use super::MultiRing;
+use super::MultiRingPaxos;
 use crate::merge::Wait;
 use crate::pace::believed;
 use crate::packet::{Content, Packet};
@@ -7,7 +7,7 @@ use crate::slot::{RingId, Slot};
 use consort_order::{Destination, Lane, Output};
 use consort_types::{Duration, Instant};
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// The furthest slot that any ring has come to, as far as this node has read.
     fn furthest(&self) -> Slot {
         Slot(self.rings.values().map(|ring| ring.learner().head().slots).max().unwrap_or(0)).plus(1)

@@ -1,12 +1,12 @@
 //! What a node tells of its rings and of their merge.
-use super::MultiRing;
+use super::MultiRingPaxos;
 use crate::slot::RingId;
 use consort_order::{Fact, each_counter, state_of};
 use consort_paxos::Paxos;
 use consort_types::Instant;
 use std::collections::BTreeMap;
 
-impl MultiRing {
+impl MultiRingPaxos {
     /// The rings' counters, added up, and those of the merge.
     pub(super) fn each_counter(&self, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
         let mut sums = BTreeMap::<&'static str, u64>::new();

@@ -1,6 +1,6 @@
 //! Whole engines over links that break and lose what was in flight, and hosts that crash and forget.
 use crate::config::{Config, Ring};
-use crate::engine::MultiRing;
+use crate::engine::MultiRingPaxos;
 use crate::packet::Packet;
 use crate::slot::RingId;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ enum Event {
 }
 
 pub struct Host {
-    pub engine: MultiRing,
+    pub engine: MultiRingPaxos,
     pub life: u64,
     pub up: bool,
     /// The view that it is in, and what it was given in it.
@@ -68,10 +68,10 @@ pub fn config(nodes: u16, rings: &[(u8, &[u16])]) -> Config {
     Config::new(NodeId(0), members, rings.iter().map(ring).collect())
 }
 
-fn engine(config: &Config, node: u16, life: u64) -> MultiRing {
+fn engine(config: &Config, node: u16, life: u64) -> MultiRingPaxos {
     let mut config = config.clone();
     config.paxos.me = NodeId(node);
-    MultiRing::new(config, Incarnation(life)).unwrap()
+    MultiRingPaxos::new(config, Incarnation(life)).unwrap()
 }
 
 impl Cluster {

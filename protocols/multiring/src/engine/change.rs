@@ -1,5 +1,5 @@
 //! From one view to the next: what the membership of the whole network asks for.
-use super::{JoinedRings, Room, Stage};
+use super::{MultiRing, Room, Stage};
 use crate::key::RingNumber;
 use crate::packet::RelayedContent;
 use crate::port::Part;
@@ -7,7 +7,7 @@ use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
 use consort_order::{Destination, Engine, Output};
 use consort_types::Instant;
 
-impl JoinedRings {
+impl MultiRing {
     /// Does what the membership asks for. Whether it asked for anything.
     pub(super) fn obey(&mut self, now: Instant) -> bool {
         let mut any = false;

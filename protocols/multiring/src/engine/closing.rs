@@ -1,6 +1,6 @@
 //! What members that go on together tell and give each other before the next view: the messages that some of them lack, and up to
 //! where each of them knows that everything has come.
-use super::{JoinedRings, Room, Stage};
+use super::{MultiRing, Room, Stage};
 use crate::carrier::Message;
 use crate::horizon::{Horizon, least};
 use crate::key::RingNumber;
@@ -48,7 +48,7 @@ const BURST: usize = 96 << 10;
 /// Nobody waits for an answer longer than this part of the time after which the membership takes a member for silent.
 const PATIENCE_MOST: u32 = 4;
 
-impl JoinedRings {
+impl MultiRing {
     /// The agreed set is known: what is lacking is asked for.
     pub(super) fn begin_closing(&mut self, now: Instant, cut: AgreedSet) {
         //= TM41

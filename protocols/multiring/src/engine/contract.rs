@@ -1,5 +1,5 @@
 //! As an engine.
-use super::{JoinedRings, Stage};
+use super::{MultiRing, Stage};
 use crate::journal::Journal;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet};
@@ -10,7 +10,7 @@ use consort_order::{
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
-impl Engine for JoinedRings {
+impl Engine for MultiRing {
     type Packet = Packet;
 
     fn capability(&self) -> Capability {

@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One node.
 #[derive(Clone, Debug)]
-pub struct JoinedRings {
+pub struct MultiRing {
     config: Config,
     layout: Layout,
     vs: Membership,
@@ -120,7 +120,7 @@ fn cost_of(body: Option<&Body>) -> usize {
     MESSAGE_COST + body.map_or(0, |body| body.as_bytes().len())
 }
 
-impl JoinedRings {
+impl MultiRing {
     /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
     ///
     /// # Errors

@@ -1,5 +1,5 @@
 //! Handing out by stamps, and letting go.
-use super::{JoinedRings, Room, Stage};
+use super::{MultiRing, Room, Stage};
 use crate::carrier::Message;
 use crate::horizon::Horizon;
 use crate::key::Key;
@@ -8,7 +8,7 @@ use consort_member::vs::PrimaryCall;
 use consort_order::{Delivery, Output};
 use consort_types::{Instant, MemberId, OrderStream, Service};
 
-impl JoinedRings {
+impl MultiRing {
     /// Does all that follows from an input. To be called after every one.
     pub(super) fn settle(&mut self, now: Instant) {
         loop {

@@ -1,11 +1,11 @@
 //! Packets over several rings: gateways send them on as they are.
-use super::JoinedRings;
+use super::MultiRing;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet, Relayed, RelayedContent};
 use consort_order::{Arrival, Destination, Lane, Output};
 use consort_types::{Instant, MemberId, NodeId};
 
-impl JoinedRings {
+impl MultiRing {
     /// Says something to a node, or to all, whatever rings lie between.
     pub(super) fn say(&mut self, to: Option<NodeId>, content: RelayedContent) {
         let relayed = Relayed { from: self.me(), to, content };

@@ -1,5 +1,5 @@
 //! What the rings' engines hand out.
-use super::{JoinedRings, Stage, cost_of};
+use super::{MultiRing, Stage, cost_of};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
@@ -21,7 +21,7 @@ struct Place {
     regular: bool,
 }
 
-impl JoinedRings {
+impl MultiRing {
     /// Takes all that the rings hand out. Whether there was anything.
     pub(super) fn drain_rings(&mut self, now: Instant) -> bool {
         let mut any = false;

@@ -1,13 +1,13 @@
 //! What this node puts on its rings: its own messages, what it sends on, what it knows of the rings behind it, and where views
 //! begin and end.
-use super::{JoinedRings, Stage, cost_of};
+use super::{MultiRing, Stage, cost_of};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent, Message};
 use crate::horizon::Horizon;
 use crate::key::RingNumber;
 use crate::port::{Part, Phase};
 use consort_types::{Class, Instant, Service, ViewId};
 
-impl JoinedRings {
+impl MultiRing {
     fn put(&mut self, ring: RingNumber, view: ViewId, content: CarrierContent) {
         if let Some(port) = self.ports.get_mut(&ring) {
             port.push(Carrier { view, content });

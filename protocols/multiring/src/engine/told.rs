@@ -1,5 +1,5 @@
 //! What a node tells of its rings and of their order.
-use super::{JoinedRings, Room, Stage};
+use super::{MultiRing, Room, Stage};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
 use crate::port::{Part, Phase, Port};
@@ -7,7 +7,7 @@ use consort_order::{Fact, each_counter, state_of};
 use consort_types::{Instant, Service};
 use std::collections::BTreeMap;
 
-impl JoinedRings {
+impl MultiRing {
     /// The rings' counters, added up, those of the membership, and those of the order.
     pub(super) fn each_counter(&self, now: Instant, see: &mut dyn FnMut(&'static str, u64)) {
         let mut sums = BTreeMap::<&'static str, u64>::new();

@@ -1,7 +1,7 @@
 //! Whole engines on rings that are networks of their own: packets get lost, hosts crash and come back, and any set of nodes is cut
 //! off on any one ring.
 use crate::config::Config;
-use crate::engine::JoinedRings;
+use crate::engine::MultiRing;
 use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use crate::packet::Packet;
@@ -21,7 +21,7 @@ enum Event {
 }
 
 pub struct Host {
-    pub engine: JoinedRings,
+    pub engine: MultiRing,
     pub life: u64,
     pub up: bool,
     pub view: Option<View>,
@@ -69,10 +69,10 @@ pub fn config(layout: &[&[u16]]) -> Config {
     config
 }
 
-fn engine(config: &Config, node: u16, life: u64) -> JoinedRings {
+fn engine(config: &Config, node: u16, life: u64) -> MultiRing {
     let mut config = config.clone();
     config.ring.me = NodeId(node);
-    JoinedRings::new(config, Incarnation(life)).unwrap()
+    MultiRing::new(config, Incarnation(life)).unwrap()
 }
 
 impl Cluster {
@@ -175,7 +175,7 @@ impl Cluster {
     }
 
     /// Gives a node an input, and does what it asks for.
-    pub fn with(&mut self, node: u16, act: impl FnOnce(&mut JoinedRings)) {
+    pub fn with(&mut self, node: u16, act: impl FnOnce(&mut MultiRing)) {
         let host = self.hosts.get_mut(&node).unwrap();
         if !host.up {
             return;

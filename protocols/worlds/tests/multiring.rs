@@ -1,6 +1,6 @@
 //! Totem's multiple rings in the simulator: all checkers, over trees of rings and faults drawn by seeds.
 #![allow(clippy::unwrap_used, reason = "tests")]
-use consort_multiring::JoinedRings;
+use consort_multiring::MultiRing;
 use consort_sim::fault::Kinds;
 use consort_worlds::run;
 
@@ -15,7 +15,7 @@ fn rings_joined_by_gateways_keep_all_promises_whatever_goes_wrong() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let first: u64 = read("FIRST_SEED", 1);
     for seed in (first..first + read("SEEDS", 4)).chain(REPLAYED) {
-        let outcome = run::<JoinedRings>(seed, &Kinds::all(), &|_| {}, false).unwrap();
+        let outcome = run::<MultiRing>(seed, &Kinds::all(), &|_| {}, false).unwrap();
         let broken: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
         assert!(broken.is_empty(), "seed {seed}: {}", broken.join("\n"));
     }
