@@ -5,6 +5,7 @@
 pub mod envelope;
 pub mod group_ordered;
 pub mod multiring_packet;
+pub mod multiring_paxos_packet;
 pub mod node;
 pub mod pack;
 pub mod path;
@@ -12,6 +13,7 @@ pub mod paxos;
 pub mod paxos_input;
 pub mod paxos_packet;
 pub mod paxos_record;
+pub mod plato_packet;
 pub mod records_segment;
 pub mod resp;
 pub mod ring_input;
@@ -20,6 +22,7 @@ pub mod sealed;
 pub mod session_events;
 pub mod session_requests;
 pub mod spread;
+pub mod toto_packet;
 
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Packet as _, Submission};
@@ -163,12 +166,14 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("envelope", envelope::run),
     ("group_ordered", group_ordered::run),
     ("multiring_packet", multiring_packet::run),
+    ("multiring_paxos_packet", multiring_paxos_packet::run),
     ("node", node::run),
     ("pack", pack::run),
     ("path", path::run),
     ("paxos_input", paxos_input::run),
     ("paxos_packet", paxos_packet::run),
     ("paxos_record", paxos_record::run),
+    ("plato_packet", plato_packet::run),
     ("records_segment", records_segment::run),
     ("resp", resp::run),
     ("ring_input", ring_input::run),
@@ -177,4 +182,5 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("session_events", session_events::run),
     ("session_requests", session_requests::run),
     ("spread", spread::run),
+    ("toto_packet", toto_packet::run),
 ];
