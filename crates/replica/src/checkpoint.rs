@@ -13,6 +13,8 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8; 8] = b"CONSREP1";
+/// How files are called, with the view that was followed last and the position behind it.
+const NAME: &str = "checkpoint-";
 /// So many are kept.
 const KEPT: usize = 2;
 /// The head may not be longer.
@@ -42,14 +44,26 @@ impl Checkpoints {
     }
 
     /// The newest that is whole; the machine takes its state. Others are told in the log and left alone.
+    ///
+    /// # Errors
+    /// The system's; or that the machine refused what is whole, and took no other: it may have taken a part.
     pub fn load<M: StateMachine>(&self, machine: &mut M) -> io::Result<Option<Head>> {
+        let mut refused = None;
         for path in files(&self.directory)?.into_iter().rev() {
-            match check(&path).and_then(|()| restore(&path, machine)) {
-                Ok(head) => return Ok(Some(head)),
+            let opened = check(&path).and_then(|()| open(&path));
+            let restored = opened.map(|(head, mut state)| machine.restore(&mut state).map(|()| head));
+            match restored {
+                Ok(Ok(head)) => return Ok(Some(head)),
+                Ok(Err(error)) => {
+                    tracing::warn!("checkpoint {} is not used: its state cannot be restored: {error}", path.display());
+                    refused.get_or_insert((path, error));
+                }
                 Err(error) => tracing::warn!("checkpoint {} is not used: {error}", path.display()),
             }
         }
-        Ok(None)
+        let Some((path, error)) = refused else { return Ok(None) };
+        let name = path.file_name().unwrap_or_default().display();
+        Err(bad(&format!("the state in {name} cannot be restored: {error}; move the files away to begin without it")))
     }
 
     pub fn directory(&self) -> &Path {
@@ -66,20 +80,23 @@ pub(crate) fn save<M: StateMachine>(directory: &Path, head: &Head, snapshot: M::
     let Summed { mut out, sum } = out;
     out.write_all(&sum.finalize().to_be_bytes())?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    fs::rename(&unfinished, directory.join(format!("checkpoint-{:020}", head.line.end.position)))?;
+    let (epoch, position) = (head.line.epoch, head.line.end.position);
+    fs::rename(&unfinished, directory.join(format!("{NAME}{epoch:020}-{position:020}")))?;
     File::open(directory)?.sync_all()?;
     let files = files(directory)?;
     files[..files.len().saturating_sub(KEPT)].iter().try_for_each(fs::remove_file)
 }
 
-/// By position.
+/// By view and position: a line that does not count any more may have been longer.
 fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<Result<Vec<_>, _>>()?;
-    let is_one = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("checkpoint-"))
-    };
+    let is_one =
+        |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME));
     let mut files: Vec<_> = entries.into_iter().map(|entry| entry.path()).filter(is_one).collect();
-    files.sort();
+    // Names that earlier versions gave have no view: they are older.
+    files.sort_by_key(|path| {
+        (path.to_string_lossy().rsplit(NAME).next().is_some_and(|name| name.contains('-')), path.clone())
+    });
     Ok(files)
 }
 
@@ -111,7 +128,8 @@ fn check(path: &Path) -> io::Result<()> {
     if sum.finalize() == u32::from_be_bytes(end) { Ok(()) } else { Err(bad("its checksum is wrong")) }
 }
 
-fn restore<M: StateMachine>(path: &Path, machine: &mut M) -> io::Result<Head> {
+/// What stands in front of the machine, and the machine to read.
+fn open(path: &Path) -> io::Result<(Head, impl Read)> {
     let len = fs::metadata(path)?.len();
     let mut input = BufReader::new(File::open(path)?.take(len.saturating_sub(4)));
     let mut front = [0; 16];
@@ -125,8 +143,7 @@ fn restore<M: StateMachine>(path: &Path, machine: &mut M) -> io::Result<Head> {
     let mut head = vec![0; head_len.ok_or_else(|| bad("its head is too long"))?];
     input.read_exact(&mut head)?;
     let head = decode(&head).map_err(|error| bad(&error.to_string()))?;
-    machine.restore(&mut input)?;
-    Ok(head)
+    Ok((head, input))
 }
 
 fn front_max(path: &Path) -> u64 {
@@ -226,6 +243,60 @@ mod tests {
             fs::write(&kept[1], &changed).unwrap();
             assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(head(2)), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn a_line_that_counts_is_newer_than_a_longer_one_that_it_left_behind() {
+        let directory = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(directory.path()).unwrap();
+        for position in [119, 120] {
+            save::<Text>(directory.path(), &head(position), format!("old {position}")).unwrap();
+        }
+        let mut counts = head(112);
+        counts.line.epoch += 7;
+        save::<Text>(directory.path(), &counts, "counts".into()).unwrap();
+        let mut machine = Text(String::new());
+        assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(counts));
+        assert_eq!((machine.0.as_str(), files(directory.path()).unwrap().len()), ("counts", KEPT));
+    }
+
+    /// Takes a part of what it refuses.
+    struct Picky(String);
+
+    impl StateMachine for Picky {
+        type Snapshot = String;
+
+        fn apply(&mut self, _: Position, _: &[u8]) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn snapshot(&self) -> String {
+            self.0.clone()
+        }
+
+        fn write(snapshot: String, out: &mut dyn Write) -> io::Result<()> {
+            out.write_all(snapshot.as_bytes())
+        }
+
+        fn restore(&mut self, state: &mut dyn Read) -> io::Result<()> {
+            self.0.clear();
+            state.read_to_string(&mut self.0)?;
+            if self.0.starts_with("new") { Err(bad("a form that is not known")) } else { Ok(()) }
+        }
+    }
+
+    #[test]
+    fn a_machine_that_refuses_every_whole_checkpoint_does_not_begin_with_a_part_of_one() {
+        let directory = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(directory.path()).unwrap();
+        save::<Picky>(directory.path(), &head(1), "old".into()).unwrap();
+        save::<Picky>(directory.path(), &head(2), "new form".into()).unwrap();
+        let mut machine = Picky(String::new());
+        assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(head(1)));
+        assert_eq!(machine.0, "old");
+        save::<Picky>(directory.path(), &head(3), "new form".into()).unwrap();
+        let error = checkpoints.load(&mut machine).unwrap_err().to_string();
+        assert!(error.contains("-00000000000000000003 cannot be restored: a form that is not known; move"), "{error}");
     }
 
     #[test]
