@@ -1,19 +1,18 @@
 //! The thread that runs a replica: session, engine, machine.
+mod gifts;
+
 use crate::checkpoint::{self, Checkpoints, Head};
 use crate::donation::Donation;
-use crate::engine::{Base, Effect, Engine, Membership};
+use crate::engine::{Effect, Engine, Membership};
 use crate::frame::{Frame, Peer};
-use crate::gift::{Incoming, Parts, Private};
+use crate::gift::{Incoming, Private};
 use crate::line::{Entry, Point, ReplicaId};
-use crate::machine::{Merge, Parted, Position, StateMachine};
+use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
 use crate::shared::{CutId, Request, Shared};
 use bytes::Bytes;
-use consort::{
-    ChangeCause, ClientId, Event, Fate, GroupName, GroupView, Message, NodeId, PrivateName, Service, Session,
-    SessionEvent,
-};
+use consort::{ChangeCause, Event, Fate, GroupName, GroupView, Message, PrivateName, Service, Session, SessionEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -323,49 +322,6 @@ impl<M: StateMachine> Driver<M> {
         }
     }
 
-    fn take_part(
-        &mut self,
-        from: (NodeId, ClientId),
-        (ask, number, last): (u64, u64, bool),
-        bytes: Bytes,
-    ) -> Result<(), End> {
-        if !self.engine.awaits(ask) {
-            return Ok(());
-        }
-        self.engine.on_served(ask);
-        let whole = self.incoming.take(ask, number, last, bytes);
-        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from).map(|(_, name)| name.clone());
-        if let Some(donor) = donor {
-            let (id, next) = (self.engine.id(), self.incoming.next());
-            let received = Private::Received { id, ask, next };
-            self.session.send(Service::Agreed, &[donor], &received.encode())?;
-        }
-        whole.map_or(Ok(()), |parts| self.take_gift(parts))
-    }
-
-    fn take_gift(&mut self, mut parts: Parts) -> Result<(), End> {
-        let gift = parts.gift().map_err(|error| Error::Restore(error.to_string()))?;
-        if let Base::Snapshot { parted } = gift.base {
-            let mut machine = self.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
-            if parted {
-                let parted = Parted {
-                    own: Position(self.engine.applied().position),
-                    counts: Position(gift.line.end.position),
-                    is_other_history: gift.line.history != self.engine.history(),
-                };
-                tracing::warn!("the machine has parted from the history that counts: {parted:?}");
-                if machine.on_parted(parted) == Merge::Stop {
-                    return Err(Error::Parted(parted).into());
-                }
-            }
-            machine.restore(&mut parts).map_err(|error| Error::Restore(error.to_string()))?;
-            drop(machine);
-            self.shared.state().position = Position(gift.line.end.position);
-        }
-        self.engine.on_gift(gift);
-        Ok(())
-    }
-
     /// Does what the engine says.
     fn act(&mut self) -> Result<(), End> {
         while let Some(effect) = self.engine.next_effect() {
@@ -428,27 +384,6 @@ impl<M: StateMachine> Driver<M> {
         } else if !readers.is_empty() {
             self.readers.insert(0, readers);
         }
-    }
-
-    fn send_gifts(&mut self) -> Result<bool, End> {
-        let mut any = false;
-        let mut failed = Vec::new();
-        for (id, donation) in &mut self.donations {
-            let Some(name) = self.names.get(&donation.peer) else { continue };
-            match donation.next() {
-                Ok(Some(part)) => {
-                    self.session.send(Service::Agreed, std::slice::from_ref(name), &part.encode())?;
-                    any = true;
-                }
-                Ok(None) => {}
-                Err(error) => {
-                    tracing::warn!("a snapshot cannot be written: {error}");
-                    failed.push(*id);
-                }
-            }
-        }
-        failed.iter().for_each(|id| drop(self.donations.remove(id)));
-        Ok(any)
     }
 
     /// Makes a checkpoint if it is time, in a thread.

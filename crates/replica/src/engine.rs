@@ -8,10 +8,11 @@
 //!
 //! Commands that come while a view is closing are kept in the line and held back from the machine until a message of the
 //! next view shows that its members go on. So a machine never has to undo a command.
+mod claim;
 mod elect;
 mod serve;
 
-use crate::frame::{Frame, Hello, Peer};
+use crate::frame::{Claim, Frame, Hello, Peer};
 use crate::line::{Entry, Line, Log, Origin, Point, ReplicaId, Seen};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,6 +74,8 @@ pub(crate) struct Gift {
     pub bound: BTreeMap<ReplicaId, Peer>,
     pub asks: Vec<(Hello, u64)>,
     pub seen: Seen,
+    /// By which the donor goes on in this view.
+    pub claim: Option<Claim>,
 }
 
 /// On what a gift stands.
@@ -105,6 +108,8 @@ pub(crate) struct Engine {
     line: Line,
     /// Of the current ones, those that came into a view that has shown nothing yet.
     came: Option<BTreeSet<ReplicaId>>,
+    /// By which its line goes on in this view, if it was not elected there.
+    claim: Option<Claim>,
     bound: BTreeMap<ReplicaId, Peer>,
     /// Those that asked, at which step.
     asks: BTreeMap<ReplicaId, (Hello, u64)>,
@@ -147,6 +152,7 @@ impl Engine {
             applied: line.end,
             line,
             came: None,
+            claim: None,
             bound: BTreeMap::new(),
             asks: BTreeMap::new(),
             seen,
@@ -279,7 +285,9 @@ impl Engine {
 
     /// A message of the group.
     pub fn on_frame(&mut self, frame: Frame) {
-        if self.follows {
+        if self.is_behind(&frame) {
+            self.yield_to(frame);
+        } else if self.follows {
             self.take(frame);
         } else {
             self.note(frame);
@@ -294,48 +302,6 @@ impl Engine {
     /// Whether a gift is of use: it answers the last question.
     pub const fn awaits(&self, ask: u64) -> bool {
         !self.follows && ask == self.ask && self.buffer.is_some()
-    }
-
-    /// All of a gift is there; a snapshot was restored.
-    pub fn on_gift(&mut self, gift: Gift) {
-        let Some(buffer) = self.buffer.take_if(|_| gift.ask == self.ask && !self.follows) else { return };
-        self.follows = true;
-        let entries = self.found_on(gift.base, gift.line.end);
-        for entry in entries {
-            self.append(entry);
-        }
-        self.flush();
-        (self.line, self.seen, self.bound) = (gift.line, gift.seen, gift.bound);
-        self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
-        let mut covered = gift.covers;
-        for input in buffer {
-            match input {
-                Input::Frame(_) if covered > 0 => covered -= 1,
-                Input::Frame(frame) => self.take(frame),
-                Input::Changed(membership) => self.take_change(membership),
-            }
-        }
-        if let (true, Some(peer)) = (self.follows, self.me) {
-            self.effects.push_back(Effect::Send(Frame::Ready { id: self.settings.id, peer, ask: self.ask }));
-        }
-    }
-
-    fn found_on(&mut self, base: Base, end: Point) -> Vec<Entry> {
-        match base {
-            Base::Line(entries) => entries,
-            Base::Applied(entries) => {
-                self.held.clear();
-                self.log.cut_to(self.applied);
-                self.line.end = self.applied;
-                entries
-            }
-            Base::Snapshot { .. } => {
-                self.held.clear();
-                (self.applied, self.line.end) = (end, end);
-                self.log.restart(end);
-                Vec::new()
-            }
-        }
     }
 
     fn on_view(&mut self, membership: Membership) {
@@ -354,10 +320,7 @@ impl Engine {
                 && is_majority(&came, &self.line.current)
                 && is_majority(&came, &self.line.firm)
             {
-                self.came = Some(came);
-                // A message of this view shows that its members go on.
-                self.effects.push_back(Effect::Send(Frame::Mark { origin: self.settings.origin, number: 0 }));
-                return;
+                return self.go_on(came);
             }
             self.clean = true;
         }
@@ -366,7 +329,7 @@ impl Engine {
     }
 
     fn lag(&mut self) {
-        (self.follows, self.closing, self.came) = (false, false, None);
+        (self.follows, self.closing, self.came, self.claim) = (false, false, None, None);
         self.stop_donating(|_| true);
         self.hellos.clear();
         (self.buffer, self.served) = (None, false);
@@ -454,7 +417,7 @@ impl Engine {
                 self.held.push_back(Effect::Passed { number });
             }
             Frame::Cut { origin, number } => self.held.push_back(Effect::Cut { origin, number }),
-            Frame::Command { .. } | Frame::Mark { .. } => {}
+            Frame::Command { .. } | Frame::Mark { .. } | Frame::Claim(_) => {}
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
             Frame::Gone { id, peer } => {

@@ -14,6 +14,7 @@ const HELLO: u8 = 3;
 const READY: u8 = 4;
 const GONE: u8 = 5;
 const CUT: u8 = 6;
+const CLAIM: u8 = 7;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,6 +46,46 @@ pub(crate) enum Frame {
         origin: Origin,
         number: u64,
     },
+    Claim(Box<Claim>),
+}
+
+/// Who goes on in a new view says on what. Where two lines go on in one view, the later one counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The view's number.
+    pub view: u64,
+    /// Those that go on, with the replica that says so.
+    pub came: BTreeSet<ReplicaId>,
+    /// Of the line as it was when the view came.
+    pub history: u64,
+    pub epoch: u64,
+    pub step: u64,
+    pub end: Point,
+}
+
+impl Claim {
+    /// Those of one line are equal. Of two lines that one is later which a view that counts followed later.
+    pub const fn rank(&self) -> (u64, u64, u64, u64, u128) {
+        (self.epoch, self.step, self.end.position, self.history, self.end.digest.0)
+    }
+
+    /// With its kind in front.
+    pub fn put(&self, out: &mut BytesMut) {
+        out.put_u8(CLAIM);
+        out.put_u64(self.view);
+        put_ids(out, &self.came);
+        out.put_u64(self.history);
+        out.put_u64(self.epoch);
+        out.put_u64(self.step);
+        put_point(out, self.end);
+    }
+
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let (view, came) = (reader.u64("view")?, read_ids(reader)?);
+        let (history, epoch) = (reader.u64("history")?, reader.u64("epoch")?);
+        let (step, end) = (reader.u64("step")?, read_point(reader)?);
+        Ok(Self { view, came, history, epoch, step, end })
+    }
 }
 
 /// A replica that is not up to date says how far it is, and asks for the rest.
@@ -87,6 +128,7 @@ impl Frame {
                 out.put_u64(*ask);
             }
             Self::Gone { id, peer } => put_peer(&mut out, GONE, *id, *peer),
+            Self::Claim(claim) => claim.put(&mut out),
         }
         out.freeze()
     }
@@ -101,6 +143,7 @@ impl Frame {
             MARK => Self::Mark { origin: Origin(read_u128(&mut reader, "origin")?), number: reader.u64("number")? },
             CUT => Self::Cut { origin: Origin(read_u128(&mut reader, "origin")?), number: reader.u64("number")? },
             HELLO => Self::Hello(Box::new(Hello::read(&mut reader)?)),
+            CLAIM => Self::Claim(Box::new(Claim::read(&mut reader)?)),
             READY => {
                 let (id, peer) = read_peer(&mut reader)?;
                 Self::Ready { id, peer, ask: reader.u64("ask")? }
@@ -227,6 +270,7 @@ mod tests {
             line,
             applied: point,
         };
+        let claim = Claim { view: 5, came: [id].into(), history: 1, epoch: 2, step: 3, end: point };
         vec![
             Frame::Command { origin, number: 5, body: Bytes::from_static(b"set") },
             Frame::Mark { origin, number: 6 },
@@ -234,6 +278,7 @@ mod tests {
             Frame::Hello(Box::new(hello)),
             Frame::Ready { id, peer, ask: 1 },
             Frame::Gone { id, peer },
+            Frame::Claim(Box::new(claim)),
         ]
     }
 

@@ -1,8 +1,9 @@
 //! A gift on its way: chunks in private messages, numbered, each acknowledged, few under way.
 use crate::engine::{Base, Gift};
-use crate::frame::{self, Hello, Peer, put_line, read_count, read_line, read_u128};
+use crate::frame::{self, Claim, Hello, Peer, put_line, read_count, read_line, read_u128};
 use crate::line::{Entry, Origin, ReplicaId, Seen, SeenOf};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use consort::{ClientId, NodeId};
 use consort_wire::{Malformed, Reader, Writer};
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -68,18 +69,25 @@ impl Private {
 /// What came of a gift.
 #[derive(Debug, Default)]
 pub(crate) struct Incoming {
+    from: Option<(NodeId, ClientId)>,
     ask: u64,
     next: u64,
     parts: Parts,
 }
 
 impl Incoming {
-    /// Takes a chunk; the whole gift once the last is there. A first chunk begins anew, as another donor does.
-    pub fn take(&mut self, ask: u64, number: u64, last: bool, bytes: Bytes) -> Option<Parts> {
+    /// Takes a chunk; the whole gift once the last is there. A first chunk begins anew, as another donor does: what the
+    /// one before had under way is not of it.
+    pub fn take(
+        &mut self,
+        from: (NodeId, ClientId),
+        (ask, number, last): (u64, u64, bool),
+        bytes: Bytes,
+    ) -> Option<Parts> {
         if number == 0 {
-            *self = Self { ask, ..Self::default() };
+            *self = Self { from: Some(from), ask, ..Self::default() };
         }
-        if (ask, number) != (self.ask, self.next) {
+        if (Some(from), ask, number) != (self.from, self.ask, self.next) {
             return None;
         }
         self.next += 1;
@@ -153,6 +161,8 @@ pub(crate) fn encode(gift: &Gift) -> Bytes {
         out.put_u64(*step);
     }
     put_seen(&mut out, &gift.seen);
+    out.put_u8(gift.claim.is_some().into());
+    gift.claim.iter().for_each(|claim| claim.put(&mut out));
     let len = out.len() as u64 - 8;
     out[..8].copy_from_slice(&len.to_be_bytes());
     out.freeze()
@@ -177,8 +187,12 @@ fn read_gift(bytes: &Bytes) -> Result<Gift, Malformed> {
     };
     let asks = (0..count).map(|_| ask_of(&mut reader)).collect::<Result<_, _>>()?;
     let seen = read_seen(&mut reader)?;
+    let claim = match reader.u8("claimed")? {
+        0 => None,
+        _ => reader.u8("kind").and_then(|_| Claim::read(&mut reader)).map(Some)?,
+    };
     reader.end("end of gift")?;
-    Ok(Gift { ask, covers, base, line, bound, asks, seen })
+    Ok(Gift { ask, covers, base, line, bound, asks, seen, claim })
 }
 
 fn put_bound(out: &mut BytesMut, id: ReplicaId, peer: Peer) {
@@ -189,7 +203,7 @@ fn put_bound(out: &mut BytesMut, id: ReplicaId, peer: Peer) {
 
 fn read_bound(reader: &mut Reader<'_>) -> Result<(ReplicaId, Peer), Malformed> {
     let id = ReplicaId(read_u128(reader, "replica")?);
-    Ok((id, (reader.member("daemon")?, consort_types::ClientId(reader.u32("client")?))))
+    Ok((id, (reader.member("daemon")?, ClientId(reader.u32("client")?))))
 }
 
 fn put_entries(out: &mut BytesMut, kind: u8, entries: &[Entry]) {
@@ -242,7 +256,9 @@ pub(crate) fn read_seen(reader: &mut Reader<'_>) -> Result<Seen, Malformed> {
 mod tests {
     use super::*;
     use crate::line::Line;
-    use consort_types::{ClientId, MemberId, Rng};
+    use consort_types::{MemberId, Rng};
+
+    const DONOR: (NodeId, ClientId) = (NodeId(1), ClientId(1));
 
     fn gift(base: Base) -> Gift {
         let peer = (MemberId::new(3, 77), ClientId(2));
@@ -262,7 +278,9 @@ mod tests {
         let mut seen = Seen::default();
         seen.insert(Origin(5), 1, 1);
         seen.insert(Origin(5), 7, 2);
-        Gift { ask: 3, covers: 2, base, line, bound: [(ReplicaId(4), peer)].into(), asks: vec![(hello, 9)], seen }
+        let claim = Claim { view: 2, came: [id].into(), history: 1, epoch: 1, step: 4, end: line.end };
+        let (bound, asks) = ([(ReplicaId(4), peer)].into(), vec![(hello, 9)]);
+        Gift { ask: 3, covers: 2, base, line, bound, asks, seen, claim: Some(claim) }
     }
 
     fn gifts() -> [Gift; 3] {
@@ -280,10 +298,10 @@ mod tests {
             for (number, chunk) in chunks.iter().enumerate() {
                 assert!(whole.is_none());
                 assert!(
-                    incoming.take(3, number as u64 + 2, false, chunk.clone()).is_none(),
+                    incoming.take(DONOR, (3, number as u64 + 2, false), chunk.clone()).is_none(),
                     "a chunk that is not next"
                 );
-                whole = incoming.take(3, number as u64, number + 1 == chunks.len(), chunk.clone());
+                whole = incoming.take(DONOR, (3, number as u64, number + 1 == chunks.len()), chunk.clone());
             }
             let mut whole = whole.unwrap();
             assert_eq!(whole.gift().unwrap(), gift);
@@ -291,6 +309,17 @@ mod tests {
             whole.read_to_end(&mut rest).unwrap();
             assert_eq!(rest, b"snapshot");
         }
+    }
+
+    #[test]
+    fn chunks_of_a_donor_that_was_replaced_are_not_taken_for_those_of_the_next() {
+        let (second, chunk) = ((NodeId(2), ClientId(1)), Bytes::from_static(b"x"));
+        let mut incoming = Incoming::default();
+        assert!(incoming.take(DONOR, (3, 0, false), chunk.clone()).is_none());
+        assert!(incoming.take(second, (3, 0, false), chunk.clone()).is_none());
+        assert!(incoming.take(DONOR, (3, 1, true), chunk.clone()).is_none(), "half of it is another's");
+        assert_eq!(incoming.next(), 1);
+        assert!(incoming.take(second, (3, 1, true), chunk).is_some());
     }
 
     #[test]

@@ -151,6 +151,20 @@ impl Seen {
         self.0.get(&origin).is_some_and(|of| number <= of.all_to || of.ahead.contains(&number))
     }
 
+    /// Whether one of these commands, but for those held back, is not among the others.
+    pub fn has_more_than(&self, others: &Self, held: &BTreeSet<(Origin, u64)>) -> bool {
+        self.0.iter().any(|(origin, of)| {
+            let there = others.0.get(origin);
+            if there.is_none() && others.0.len() >= ORIGINS_MAX {
+                // It may be forgotten there.
+                return false;
+            }
+            let all_to = there.map_or(0, |there| there.all_to);
+            let mut numbers = (all_to + 1..=of.all_to).chain(of.ahead.iter().copied());
+            numbers.any(|number| !others.contains(*origin, number) && !held.contains(&(*origin, number)))
+        })
+    }
+
     pub fn insert(&mut self, origin: Origin, number: u64, position: u64) {
         if !self.0.contains_key(&origin) && self.0.len() >= ORIGINS_MAX {
             let oldest = self.0.iter().min_by_key(|(_, of)| of.last).map(|(origin, _)| *origin);
@@ -196,6 +210,24 @@ mod tests {
         assert!(log.refutes(other) && log.refutes(Point { position: 11, ..other }));
         assert!(log.cut_to(points[8]) && !log.cut_to(other));
         assert_eq!(log.behind(points[7]), [entry(8)]);
+    }
+
+    #[test]
+    fn a_command_that_another_has_not_seen_is_noticed_unless_it_is_held_back_or_may_be_forgotten() {
+        let seen = |numbers: &[(u128, u64)]| {
+            let mut seen = Seen::default();
+            numbers.iter().for_each(|(origin, number)| seen.insert(Origin(*origin), *number, 1));
+            seen
+        };
+        let (none, own) = (BTreeSet::new(), seen(&[(1, 1), (1, 2), (2, 4)]));
+        assert!(!own.has_more_than(&own, &none) && !own.has_more_than(&seen(&[(1, 1), (1, 2), (1, 3), (2, 4)]), &none));
+        for less in [&[(1, 1), (2, 4)][..], &[(1, 2), (2, 4)], &[(1, 1), (1, 2)], &[(1, 1), (1, 2), (2, 5)]] {
+            assert!(own.has_more_than(&seen(less), &none), "{less:?}");
+        }
+        assert!(!own.has_more_than(&seen(&[(1, 1), (1, 2)]), &[(Origin(2), 4)].into()));
+        let mut many = seen(&[(1, 1), (1, 2)]);
+        (0..ORIGINS_MAX as u128).for_each(|other| many.insert(Origin(100 + other), 1, 2));
+        assert!(!own.has_more_than(&many, &none), "origins were forgotten");
     }
 
     #[test]

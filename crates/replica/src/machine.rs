@@ -30,7 +30,7 @@ pub trait StateMachine: Send + Sync + 'static {
     /// Takes the state that [`Self::write`] wrote, in place of its own.
     ///
     /// # Errors
-    /// What it reads is no such state. The replica ends then.
+    /// What it reads is no such state. The replica ends then, and keeps no checkpoint of what was taken in part.
     fn restore(&mut self, state: &mut dyn Read) -> io::Result<()>;
 
     /// The history that counts does not have what this machine has applied. Where it is the same history, because one was

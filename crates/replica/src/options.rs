@@ -25,7 +25,8 @@ pub struct Options {
     /// majority of them: one that lost its disk then begins nothing by itself.
     pub founders: usize,
     /// This replica goes on with what it has, though others that may know more are missing. For the operator who knows
-    /// that they never come back: what only they had is lost.
+    /// that they never come back: what only they had is lost. It makes up for the missing alone: of those that are there
+    /// in the same history, the furthest goes on. It counts once, until this replica is up to date.
     pub force: bool,
     /// What becomes of commands meanwhile.
     pub outside: Outside,

@@ -53,7 +53,8 @@ impl<M: StateMachine> Replica<M> {
     /// returns: calls and [`Self::read_latest`] wait for that.
     ///
     /// # Errors
-    /// [`Error::Checkpoints`] where the directory cannot be used; [`Error::Session`] where no daemon can be reached.
+    /// [`Error::Checkpoints`] where the directory cannot be used, or the machine takes none of the checkpoints that are
+    /// whole; [`Error::Session`] where no daemon can be reached.
     ///
     /// # Panics
     /// If the operating system has no random bytes.
@@ -112,8 +113,8 @@ impl<M: StateMachine> Replica<M> {
     /// order in which they were begun, unless daemons forgot their session.
     ///
     /// The answer is [`Error::Outside`] where commands do not wait, see [`Options::outside`]; [`Error::Refused`],
-    /// [`Error::Unseen`], or what ended the replica. After [`Error::Stopped`] and [`Error::Session`] a command that was
-    /// begun may still be taken.
+    /// [`Error::Unseen`], or what ended the replica. After what ended it ([`Error::Stopped`], [`Error::Session`],
+    /// [`Error::Parted`], [`Error::Restore`]) a command that was begun may still be taken.
     pub fn begin(&self, command: impl Into<Bytes>) -> Pending<Response> {
         let (answer, pending) = pending();
         self.request(Request::Call(command.into(), answer));

@@ -16,13 +16,14 @@ pub(crate) struct Elected {
 ///
 /// Those of an epoch have the same commands up to where one of them stopped. One who followed its last view to the end,
 /// and is *clean*, has all that was answered in it, and did not go on. Where a majority is clean nobody went on without it,
-/// unless it was seen by one of them. Where all are there nobody else can have.
+/// unless it was seen by one of them. Where all are there nobody else can have. One that is forced makes up for those that
+/// are missing, not for those that are there.
 pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<Elected> {
-    let best = hellos.values().max_by_key(|hello| (hello.line.epoch, hello.line.step))?;
-    let forced = hellos.values().filter(|hello| hello.forces).max_by_key(|hello| (hello.line.epoch, hello.line.step));
+    let best = furthest(hellos.values())?;
+    let forced = furthest(hellos.values().filter(|hello| hello.forces));
     let winner = match forced {
-        Some(forced) => forced,
-        None if lacking(hellos, best, founders).is_none() => best,
+        _ if lacking(hellos, best, founders).is_none() => best,
+        Some(forced) => furthest(hellos.values().filter(|hello| follows_same(forced, hello)))?,
         None => return None,
     };
     let like = |hello: &&Hello| hello.line.history == winner.line.history && hello.line.end == winner.line.end;
@@ -34,9 +35,18 @@ pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<E
     Some(Elected { line, current })
 }
 
+fn furthest<'a>(hellos: impl Iterator<Item = &'a Hello>) -> Option<&'a Hello> {
+    hellos.max_by_key(|hello| (hello.line.epoch, hello.line.step))
+}
+
+/// Whether this one may go on in place of one that is forced, and is behind it: one that has nothing insists on nothing.
+const fn follows_same(forced: &Hello, hello: &Hello) -> bool {
+    forced.line.history == 0 || forced.line.history == hello.line.history
+}
+
 /// What is missing, in words.
 pub(crate) fn lacks(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> String {
-    let best = hellos.values().max_by_key(|hello| (hello.line.epoch, hello.line.step));
+    let best = furthest(hellos.values());
     best.and_then(|best| lacking(hellos, best, founders)).unwrap_or_else(|| "the daemons order nothing here".to_owned())
 }
 

@@ -1,7 +1,7 @@
-//! Who is up to date, and serves whom.
-use super::{Base, Effect, Engine, Gift};
+//! Who is up to date, who serves whom, and what is made of a gift.
+use super::{Base, Effect, Engine, Gift, Input};
 use crate::frame::{Frame, Hello, Peer};
-use crate::line::ReplicaId;
+use crate::line::{Entry, Point, ReplicaId};
 
 impl Engine {
     /// Has those taken off the current ones that left within this view. A safe message does it: their leaving is not.
@@ -57,6 +57,8 @@ impl Engine {
         if self.line.firm != self.line.current {
             self.line.firm = self.line.current.clone();
         }
+        // An operator's word counts once.
+        self.settings.forces &= !self.line.current.contains(&self.settings.id);
         self.flush();
         self.tell_gone();
         if !self.is_lowest() {
@@ -83,13 +85,56 @@ impl Engine {
         };
         let (ask, covers) = (hello.ask, self.line.step - step);
         let (line, bound, seen) = (self.line.clone(), self.bound.clone(), self.seen.clone());
-        Gift { ask, covers, base, line, bound, asks: self.asks.values().cloned().collect(), seen }
+        let (asks, claim) = (self.asks.values().cloned().collect(), self.claim.clone());
+        Gift { ask, covers, base, line, bound, asks, seen, claim }
     }
 
     pub(super) fn stop_donating(&mut self, which: impl Fn(&ReplicaId) -> bool) {
         let stopped: Vec<_> = self.donating.keys().filter(|id| which(id)).copied().collect();
         self.donating.retain(|id, _| !stopped.contains(id));
         self.effects.extend(stopped.into_iter().map(|id| Effect::StopDonating { id }));
+    }
+
+    /// All of a gift is there; a snapshot was restored.
+    pub fn on_gift(&mut self, gift: Gift) {
+        let Some(buffer) = self.buffer.take_if(|_| gift.ask == self.ask && !self.follows) else { return };
+        self.follows = true;
+        let entries = self.found_on(gift.base, gift.line.end);
+        for entry in entries {
+            self.append(entry);
+        }
+        self.flush();
+        (self.line, self.seen, self.bound, self.claim) = (gift.line, gift.seen, gift.bound, gift.claim);
+        self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
+        let mut covered = gift.covers;
+        for input in buffer {
+            match input {
+                Input::Frame(_) if covered > 0 => covered -= 1,
+                Input::Frame(frame) => self.on_frame(frame),
+                Input::Changed(membership) => self.on_membership(membership),
+            }
+        }
+        if let (true, Some(peer)) = (self.follows, self.me) {
+            self.effects.push_back(Effect::Send(Frame::Ready { id: self.settings.id, peer, ask: self.ask }));
+        }
+    }
+
+    fn found_on(&mut self, base: Base, end: Point) -> Vec<Entry> {
+        match base {
+            Base::Line(entries) => entries,
+            Base::Applied(entries) => {
+                self.held.clear();
+                self.log.cut_to(self.applied);
+                self.line.end = self.applied;
+                entries
+            }
+            Base::Snapshot { .. } => {
+                self.held.clear();
+                (self.applied, self.line.end) = (end, end);
+                self.log.restart(end);
+                Vec::new()
+            }
+        }
     }
 
     /// Whether it is the lowest of the current replicas that are in the group.

@@ -1,2 +1,4 @@
 mod model;
+mod parted;
+mod scene;
 mod schedules;

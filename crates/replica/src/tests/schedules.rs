@@ -1,41 +1,9 @@
 //! The shortest schedules in which an earlier engine went wrong, as the model found them.
-use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
-use crate::frame::{Frame, Hello, Peer};
-use crate::line::{Line, Origin, ReplicaId, Seen};
-use bytes::Bytes;
-use consort_types::{ClientId, MemberId};
+use super::scene::{command, effects, engine, membership, peer, said};
+use crate::engine::{Base, Effect, Engine, Gift, Membership};
+use crate::frame::{Frame, Hello};
+use crate::line::Origin;
 use std::collections::BTreeSet;
-
-fn peer(id: u16) -> Peer {
-    (MemberId::new(id, 1), ClientId(1))
-}
-
-fn engine(id: u16, founders: usize) -> Engine {
-    let (replica, origin) = (ReplicaId(id.into()), Origin(id.into()));
-    let settings = Settings { id: replica, origin, founders, forces: false, log_bytes: 10_000 };
-    let mut engine = Engine::new(settings, Line::default(), Seen::default());
-    engine.on_connected(peer(id));
-    engine
-}
-
-fn membership(at: (u64, u64), members: &[u16], together: &[u16]) -> Membership {
-    let set = |ids: &[u16]| ids.iter().copied().map(peer).collect();
-    Membership { at, is_new_view: at.1 == 0, members: set(members), together: set(together) }
-}
-
-fn effects(engine: &mut Engine) -> Vec<Effect> {
-    std::iter::from_fn(|| engine.next_effect()).collect()
-}
-
-/// What it says to the group.
-fn said(engine: &mut Engine) -> Vec<Frame> {
-    let sent = |effect| if let Effect::Send(frame) = effect { Some(frame) } else { None };
-    effects(engine).into_iter().filter_map(sent).collect()
-}
-
-fn command(origin: u128, number: u64) -> Frame {
-    Frame::Command { origin: Origin(origin), number, body: Bytes::from_static(b"x") }
-}
 
 /// So many replicas that found a history in view 1.
 fn founded(count: u16) -> Vec<Engine> {
@@ -165,9 +133,9 @@ fn what_is_held_back_is_applied_once_a_message_of_the_next_view_shows_that_it_co
     engine.on_frame(command(9, 1));
     assert!(effects(engine).is_empty(), "it may not be of the history that counts");
     engine.on_membership(membership((2, 0), &[1], &[1]));
-    let mark = said(engine);
-    assert!(matches!(mark[..], [Frame::Mark { .. }]), "the half with the lowest goes on: {mark:?}");
-    engine.on_frame(mark[0].clone());
+    let claim = said(engine);
+    assert!(matches!(claim[..], [Frame::Claim(_)]), "the half with the lowest goes on: {claim:?}");
+    engine.on_frame(claim[0].clone());
     assert_eq!(engine.applied().position, 1);
     engine.on_frame(command(9, 1));
     assert_eq!(engine.applied().position, 1, "the same once more");
@@ -187,8 +155,8 @@ fn a_cut_is_passed_where_it_stands_behind_what_is_held_back() {
     engine.on_frame(cut);
     assert!(effects(engine).is_empty(), "neither may count");
     engine.on_membership(membership((2, 0), &[1], &[1]));
-    let mark = said(engine);
-    engine.on_frame(mark[0].clone());
+    let claim = said(engine);
+    engine.on_frame(claim[0].clone());
     let all = effects(engine);
     assert!(matches!(&all[..], [Effect::Apply { .. }, last] if *last == passed), "{all:?}");
 }

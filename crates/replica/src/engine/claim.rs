@@ -1,0 +1,59 @@
+//! Two lines that go on in one view: a history that was forced, or begun anew, meets the one that it left behind.
+//!
+//! Whoever goes on in a new view claims it, and says on what. All see the claims at the same places of the order. Those
+//! whose line is the earlier one lag from there, and are sent the later one: so each learns that it has parted.
+use super::{Base, Effect, Engine, Gift};
+use crate::frame::{Claim, Frame};
+use crate::line::{Line, Origin, ReplicaId};
+use std::collections::BTreeSet;
+
+impl Engine {
+    /// It goes on with these, once a message of this view shows that they do.
+    pub(super) fn go_on(&mut self, came: BTreeSet<ReplicaId>) {
+        let Line { history, epoch, step, end, .. } = self.line;
+        let claim = Claim { view: self.at.0, came: came.clone(), history, epoch, step, end };
+        (self.came, self.claim) = (Some(came), Some(claim.clone()));
+        self.effects.push_back(Effect::Send(Frame::Claim(Box::new(claim))));
+    }
+
+    /// Whether this is of a line that counts more than the one it follows.
+    pub(crate) fn is_behind(&self, frame: &Frame) -> bool {
+        let Some(own) = self.claim.as_ref().filter(|_| self.follows) else { return false };
+        match frame {
+            Frame::Claim(other) => other.view == own.view && other.rank() > own.rank(),
+            // One who followed a later view, and lags, knows of a line that went on there.
+            Frame::Hello(hello) => self.is_of_now(hello) && (own.epoch + 1..own.view).contains(&hello.line.epoch),
+            _ => false,
+        }
+    }
+
+    /// Follows no more, and asks for the line that counts: nobody who has seen this goes on without those that have it.
+    pub(super) fn yield_to(&mut self, frame: Frame) {
+        let (Some(own), Some(me)) = (self.claim.take(), self.me) else { return };
+        self.heard = match &frame {
+            Frame::Hello(hello) => (hello.line.epoch, hello.line.current.clone()),
+            Frame::Claim(other) => (other.view, other.came.clone()),
+            _ => return,
+        };
+        // What it took in this view is of the line that does not count.
+        (self.line.epoch, self.clean) = (own.epoch, false);
+        let asks = std::mem::take(&mut self.asks).into_values();
+        self.lag();
+        self.say_hello(me);
+        self.hellos = asks.map(|(hello, _)| (hello.peer, hello)).filter(|(_, hello)| self.is_of_now(hello)).collect();
+        self.note(frame);
+    }
+
+    /// Whether the machine has what the history of a gift does not have.
+    pub fn has_parted(&self, gift: &Gift) -> bool {
+        let Base::Snapshot { parted } = gift.base else { return false };
+        let held: BTreeSet<_> = self.held.iter().filter_map(held_back).collect();
+        let began = self.applied.position > 0;
+        parted || began && (gift.line.history != self.line.history || self.seen.has_more_than(&gift.seen, &held))
+    }
+}
+
+/// The command of an effect that waits.
+fn held_back(effect: &Effect) -> Option<(Origin, u64)> {
+    if let Effect::Apply { entry, .. } = effect { Some((entry.origin, entry.number)) } else { None }
+}
