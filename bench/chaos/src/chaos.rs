@@ -25,14 +25,14 @@ mod guest;
 mod judge;
 mod ledger;
 mod networks;
-mod options;
+pub mod options;
 mod outcome;
-mod registers;
+pub mod registers;
 mod reread;
 mod run;
 mod spread;
 mod storm;
-mod trouble;
+pub mod trouble;
 
 use std::ffi::OsString;
 use std::io::Write;

@@ -4,6 +4,7 @@
 mod candidate;
 mod chaos;
 mod command;
+mod keeper;
 mod lines;
 mod trials;
 
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
     match task.to_str() {
         // Not for people: trials start it.
         Some("candidate") => candidate::main(words),
+        Some("keeper") => keeper::main(words),
         Some("lines") => lines::main(words),
         Some("run") => chaos::main(words),
         Some("trials") => trials::main(words),

@@ -7,6 +7,7 @@
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
 //! sessions   sessions that are cut off by a relay                            receivers
 //! leadership candidates that are stopped and killed    joiner   a replica that lacks a large state
+//! replica    replicas and daemons that are cut off, stopped and killed       keepers
 //! watch      clients that measure              outcome  figures, goals, and the table
 //! ```
 //!
@@ -16,6 +17,7 @@
 mod forge;
 mod hosts;
 mod joiner;
+mod keepers;
 mod leadership;
 mod networks;
 mod options;
@@ -23,6 +25,7 @@ mod outcome;
 mod readers;
 mod receivers;
 mod relay;
+mod replica;
 mod sessions;
 mod site;
 mod slow;
@@ -72,7 +75,8 @@ fn run(options: &Options) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for trial in &options.trials {
         for file in &programs {
-            let site = Site { lengths: options.lengths, file, settings: &options.settings, stop: &stop };
+            let Options { lengths, reads, ref settings, .. } = *options;
+            let site = Site { lengths, reads, file, settings, stop: &stop };
             let row = Row { trial: trial.name, program: shown(file, &programs), outcome: (trial.run)(&site) };
             if site.is_stopped() {
                 return Err("interrupted".into());

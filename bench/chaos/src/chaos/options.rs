@@ -54,7 +54,8 @@ CONSORT_REQUIRE_NETNS is 1.
   --judge DIR      judge the traces that a run has kept, once more
 ";
 
-const READS: [(&str, Reads); 2] = [("ordered", Reads::Ordered), ("local", Reads::Local)];
+/// How registers may be read.
+pub const READS: [(&str, Reads); 2] = [("ordered", Reads::Ordered), ("local", Reads::Local)];
 
 const RETAIN: [(&str, Retain); 2] = [("little", Retain::Little), ("all", Retain::All)];
 
@@ -143,7 +144,7 @@ impl Options {
 }
 
 /// The value of a word, or what is wrong with it, in these words.
-fn one_of<T: Copy, const N: usize>(
+pub fn one_of<T: Copy, const N: usize>(
     (name, nobody): (&str, &str),
     given: &OsString,
     known: &[(&str, T); N],

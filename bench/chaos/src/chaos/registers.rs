@@ -18,7 +18,7 @@ use operation::{Answer, Call, KEYS, Operation, Value};
 
 pub mod caller;
 mod linear;
-mod operation;
+pub mod operation;
 
 /// The group that calls are sent to.
 pub const GROUP: &str = "registers";
@@ -38,15 +38,21 @@ pub enum Reads {
 pub struct Registers([Value; KEYS]);
 
 impl Registers {
+    /// With these values.
+    pub const fn of(values: [Value; KEYS]) -> Self {
+        Self(values)
+    }
+
     /// The next call of the order takes effect; returns what its caller is told.
-    fn apply(&mut self, call: &Call) -> Answer {
+    pub fn apply(&mut self, call: &Call) -> Answer {
         let value = &mut self.0[call.key];
         let answer = call.request.answer(*value);
         *value = call.request.applied_to(*value);
         answer
     }
 
-    const fn value(&self, key: usize) -> Value {
+    /// What one of them holds.
+    pub const fn value(&self, key: usize) -> Value {
         self.0[key]
     }
 }
@@ -120,7 +126,11 @@ impl History {
     }
 }
 
-fn judge(operations: &[Operation]) -> Result<Work, String> {
+/// Judges operations.
+///
+/// # Errors
+/// What cannot be.
+pub fn judge(operations: &[Operation]) -> Result<Work, String> {
     linear::judge(operations).map_err(|contradiction| contradiction.to_string())?;
     let unknown = operations.iter().filter(|operation| operation.outcome.is_none()).count();
     Ok(Work { calls: operations.len(), unknown })

@@ -3,6 +3,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::chaos::options::{READS, one_of};
+use crate::chaos::registers::Reads;
 use crate::command::{self, Misuse, Word, within};
 
 use super::site::Lengths;
@@ -26,7 +28,8 @@ is 1. It ends with 1 where a goal was missed.
   --setting LINE   a line more in the file of each daemon, for example
                    'scheduling = \"auto\"'; given again, all of them
   --seconds S      how long the faults of networks and the troubles of leaders
-                   last, and how long a receiver reads nothing, 5 to 3600 [36]
+                   and replicas last, and how long a receiver reads nothing,
+                   5 to 3600 [36]
   --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
   --crashes N      how many daemons are killed, 1 to 100 [5]
   --stops N        how often daemons are stopped, 1 to 100 [12]
@@ -34,6 +37,8 @@ is 1. It ends with 1 where a goal was missed.
   --state MB       how large the state is that a replica lacks, 1 to 8000 [1000]
   --transfer MIB   how much of it is sent a second, 1 to 1000
                    [as replicas do by default]
+  --reads HOW      how replicated registers are read: ordered, or local, as they
+                   are at the replica: such a trial must end red [ordered]
 
 Trials:
 ";
@@ -52,6 +57,7 @@ pub struct Options {
     /// Lines for the file of each daemon.
     pub settings: String,
     pub lengths: Lengths,
+    pub reads: Reads,
 }
 
 impl Options {
@@ -73,6 +79,7 @@ impl Options {
                 state: 1_000_000_000,
                 transfer: None,
             },
+            reads: Reads::Ordered,
         };
         command::read(words, |word, parser| match word {
             Word::Option(name) => options.take(&name, parser),
@@ -99,6 +106,7 @@ impl Options {
             "--cuts" => self.lengths.cuts = within(name, &value()?, 10..=100_000)?,
             "--state" => self.lengths.state = 1_000_000 * within::<u64>(name, &value()?, 1..=8_000)?,
             "--transfer" => self.lengths.transfer = Some(within::<u64>(name, &value()?, 1..=1_000)? << 20),
+            "--reads" => self.reads = one_of((name, "no keeper reads"), &value()?, &READS)?,
             "--stops" => self.lengths.stops = within(name, &value()?, 1..=100)?,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
@@ -135,6 +143,7 @@ mod tests {
     fn names_choose_trials_and_without_any_all_run() {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
         assert_eq!(read(&["joiner", "--state", "5", "--transfer", "2"]).unwrap().lengths.state, 5_000_000);
+        assert_eq!(read(&["replica", "--reads", "local"]).unwrap().reads, Reads::Local);
         let set = read(&["--setting", "a = 1", "--setting", "b = 2"]).unwrap();
         assert_eq!(set.settings, "a = 1\nb = 2\n");
         let chosen = read(&["stops-250", "crash", "--crashes", "3", "--minutes", "0.5"]).unwrap();
@@ -152,6 +161,7 @@ mod tests {
         assert_eq!(refused(&["--crashes", "0"]), "--crashes: `0` does not fit; give a number from 1 to 100");
         assert!(refused(&["--consort", "/nowhere/consort"]).starts_with("--consort: /nowhere/consort: "));
         assert_eq!(refused(&["--state", "0"]), "--state: `0` does not fit; give a number from 1 to 8000");
+        assert_eq!(refused(&["--reads", "dirty"]), "--reads: no keeper reads `dirty`; use ordered or local");
         assert_eq!(refused(&["--stops"]), "--stops needs a value; see --help");
         assert!(refused(&["--fast"]).ends_with("there is no such option; --help lists the options"));
         assert_eq!(read(&["--help"]), Err(None));

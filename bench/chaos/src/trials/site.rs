@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::chaos::registers::Reads;
+
 /// How long, and how often.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Lengths {
-    /// Of faults of networks and troubles of leaders, and how long a receiver reads nothing.
+    /// Of faults of networks and troubles of leaders and replicas, and how long a receiver reads nothing.
     pub network: Duration,
     /// Of storms of processes.
     pub storm: Duration,
@@ -24,6 +26,8 @@ pub struct Lengths {
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
     pub lengths: Lengths,
+    /// How replicated registers are read.
+    pub reads: Reads,
     /// The program.
     pub file: &'a Path,
     /// Lines that stand in the file of each daemon, behind its own.

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{hosts, joiner, leadership, networks, readers, sessions, slow};
+use super::{hosts, joiner, leadership, networks, readers, replica, sessions, slow};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 22] = [
+pub static TRIALS: [Trial; 26] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -88,6 +88,14 @@ pub static TRIALS: [Trial; 22] = [
     Trial { name: "leadership-toto", about: "the same with ToTo", run: leadership::toto },
     Trial { name: "leadership-plato", about: "the same with PLATO", run: leadership::plato },
     Trial { name: "leadership-paxos", about: "the same with Ring Paxos", run: leadership::paxos },
+    Trial {
+        name: "replica",
+        about: "replicas stopped and killed, and daemons cut off, stopped and killed: their registers are linearizable",
+        run: replica::ring,
+    },
+    Trial { name: "replica-toto", about: "the same with ToTo", run: replica::toto },
+    Trial { name: "replica-plato", about: "the same with PLATO", run: replica::plato },
+    Trial { name: "replica-paxos", about: "the same with Ring Paxos", run: replica::paxos },
     Trial {
         name: "joiner",
         about: "a replica takes over 1 GB of state: the others keep 90 % of their calls; a table",
