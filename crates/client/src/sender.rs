@@ -15,6 +15,25 @@ const LAST_WRITE: Duration = Duration::from_secs(1);
 /// Sends joins, leaves and multicasts, which it numbers from 1.
 ///
 /// Sends are collected; call [`Self::flush`] when nothing more follows for now.
+///
+/// It is not `Clone`, as `AsyncSender` is: it numbers and collects sends without a lock, which most programs would pay for
+/// with each send and not use. Threads that share one put it into a [`Mutex`](std::sync::Mutex). With
+/// [`Self::try_multicast`] none of them waits for credit while it holds that. What each sends stays in its order.
+///
+/// ```no_run
+/// # use consort::{Client, ConnectOptions, GroupName, Service};
+/// # use std::sync::{Arc, Mutex};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::connect(&"127.0.0.1:4840".parse()?, &ConnectOptions::default())?;
+/// # let orders = GroupName::new("orders")?;
+/// let (sender, mut receiver) = client.split();
+/// let sender = Arc::new(Mutex::new(sender));
+/// let other = Arc::clone(&sender);
+/// std::thread::spawn(move || other.lock().unwrap().multicast(Service::Agreed, &[orders], b"a pound of tea"));
+/// # receiver.receive(None)?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Sender {
     pub(crate) outgoing: TransportWriter,

@@ -1,5 +1,6 @@
 //! Collecting, credit, and two threads.
 use super::*;
+use std::sync::{Arc, Mutex};
 
 #[test]
 fn sends_are_collected_until_they_are_flushed_unless_told_otherwise() {
@@ -60,6 +61,41 @@ fn two_threads_send_and_receive() {
     }
     assert_eq!(thread.join().unwrap().sent(), 20_001);
     assert_eq!(receiver.progress().ordered, 20_001);
+}
+
+#[test]
+fn threads_that_share_a_sender_by_a_mutex_keep_each_its_order() {
+    let daemon = Daemon::on_tcp(tight());
+    let (mut sender, mut receiver) = connect(&daemon.address, "ann").split();
+    sender.join(&group("g")).unwrap();
+    let sender = Arc::new(Mutex::new(sender));
+    let threads = ["a", "b", "c"].map(|name| {
+        let sender = Arc::clone(&sender);
+        std::thread::spawn(move || {
+            for n in 0..1_000 {
+                let text = format!("{name}{n}");
+                // Nobody waits for credit with the lock in its hands.
+                while let Err(error) =
+                    sender.lock().unwrap().try_multicast(Service::Agreed, &[group("g")], text.as_bytes())
+                {
+                    assert!(matches!(error, Error::WouldBlock { .. }), "{error}");
+                    std::thread::yield_now();
+                }
+            }
+            sender.lock().unwrap().flush().unwrap();
+        })
+    });
+    let mut told = Vec::new();
+    while told.len() < 3_000 {
+        if let Event::Message(message) = receiver.receive(LONG).unwrap().expect("a message in time") {
+            told.push(String::from_utf8(message.payload().to_vec()).unwrap());
+        }
+    }
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    for name in ["a", "b", "c"] {
+        let own: Vec<usize> = told.iter().filter_map(|text| text.strip_prefix(name)?.parse().ok()).collect();
+        assert_eq!(own, (0..1_000).collect::<Vec<_>>(), "{name}");
+    }
 }
 
 #[test]
