@@ -12,6 +12,7 @@ mod reading;
 mod roaming;
 #[cfg(test)]
 mod tests;
+mod untold;
 
 #[cfg(feature = "tokio")]
 pub use self::async_halves::{AsyncSessionReceiver, AsyncSessionSender};
@@ -62,15 +63,23 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects to the first daemon that can be reached.
-    ///
-    /// # Errors
-    /// [`Error::Unreachable`] if none can be for as long as is allowed.
+    /// A session that has yet to connect: whatever waits does, [`Self::receive`] for one.
     ///
     /// # Panics
     /// If there are no addresses, or the operating system has no random bytes.
+    pub fn new(addresses: &[Address], options: SessionOptions) -> Self {
+        Self { roaming: Roaming::new(SessionMachine::new(addresses, options, Instant::now())) }
+    }
+
+    /// Connects to the first daemon that can be reached.
+    ///
+    /// # Errors
+    /// [`Error::Option`]; [`Error::Unreachable`] if none can be for as long as is allowed.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
     pub fn connect(addresses: &[Address], options: SessionOptions) -> Result<Self, Error> {
-        let mut session = Self { roaming: Roaming::new(SessionMachine::new(addresses, options, Instant::now())) };
+        let mut session = Self::new(addresses, options);
         while !session.is_connected() {
             session.pump(Some(BACKOFF_MAX))?;
         }
@@ -112,10 +121,23 @@ impl Session {
     /// [`Error::Targets`] and [`Error::Unread`]: nothing was sent. [`Error::Unreachable`], [`Error::TakenOver`] and
     /// [`Error::NotOpened`] end the session.
     pub fn send<T: Addressee>(&mut self, service: Service, to: &[T], payload: &[u8]) -> Result<u64, Error> {
-        let targets = targets(to)?;
+        self.send_within(service, to, payload, None)
+    }
+
+    /// As [`Self::send`], but waits at most so long.
+    ///
+    /// # Errors
+    /// [`Error::TimedOut`]: nothing was sent. Otherwise as [`Self::send`].
+    pub fn send_within<T: Addressee>(
+        &mut self,
+        service: Service,
+        to: &[T],
+        payload: &[u8],
+        within: impl Into<Option<Duration>>,
+    ) -> Result<u64, Error> {
+        let (targets, deadline) = (targets(to)?, until(within.into()));
         while !self.roaming.machine.has_room(payload.len()) {
-            self.roaming.machine.may_keep()?;
-            self.pump(None)?;
+            self.pump_until(deadline)?;
         }
         let send = self.roaming.machine.send(service, targets, Bytes::copy_from_slice(payload))?;
         self.roaming.work()?;
@@ -159,15 +181,15 @@ impl Session {
         self.roaming.work()
     }
 
-    /// How far the reading has come. `None` before any began.
+    /// How far the reading has come: behind the last event that was received. `None` before any began.
     pub fn bookmark(&self) -> Option<Bookmark> {
-        self.roaming.bookmark()
+        self.roaming.machine.bookmark()
     }
 
     /// The first place that was not read, where positions belong to views: behind the message that was received last. `None`
     /// elsewhere, and before any reading began.
     pub fn place(&self) -> Option<ViewPlace> {
-        self.roaming.bookmark()?.view_place()
+        self.roaming.machine.bookmark()?.view_place()
     }
 
     /// The next event; `None` if none came in time. Without a time it waits for as long as it takes.
@@ -198,14 +220,25 @@ impl Session {
     pub fn settle(&mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
         let deadline = until(within.into());
         while !self.roaming.machine.pending.is_empty() {
-            let left = time_left(deadline);
-            if left.is_some_and(|left| left.is_zero()) {
-                return Err(Error::TimedOut { cause: None });
-            }
-            self.roaming.machine.may_keep()?;
-            self.pump(left)?;
+            self.pump_until(deadline)?;
         }
         Ok(())
+    }
+
+    /// Waits for the fate of a send, which is not received any more then, meanwhile keeping what comes in. `None` if it was
+    /// told before, or there is no such send.
+    ///
+    /// # Errors
+    /// As [`Self::settle`].
+    pub fn outcome(&mut self, send: u64, within: impl Into<Option<Duration>>) -> Result<Option<Fate>, Error> {
+        let deadline = until(within.into());
+        loop {
+            let fate = self.roaming.machine.take_fate(send);
+            if fate.is_some() || !self.roaming.machine.pending.has(send) {
+                return Ok(fate);
+            }
+            self.pump_until(deadline)?;
+        }
     }
 
     /// Waits until every send has its fate and ends the session. The daemons forget its producer. Returns what came
@@ -244,6 +277,16 @@ impl Session {
             Some(event) => self.roaming.take_all(event),
             None => Ok(()),
         }
+    }
+
+    /// The same for calls that keep what comes in.
+    fn pump_until(&mut self, deadline: Option<Instant>) -> Result<(), Error> {
+        let left = time_left(deadline);
+        if left.is_some_and(|left| left.is_zero()) {
+            return Err(Error::TimedOut { cause: None });
+        }
+        self.roaming.machine.may_keep()?;
+        self.pump(left)
     }
 }
 

@@ -70,7 +70,7 @@ impl AsyncSession {
     /// Connects to the first daemon that can be reached.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if none can be for as long as is allowed.
+    /// [`Error::Option`]; [`Error::Unreachable`] if none can be for as long as is allowed.
     ///
     /// # Panics
     /// If there are no addresses, or the operating system has no random bytes.
@@ -155,15 +155,15 @@ impl AsyncSession {
         self.work()
     }
 
-    /// How far the reading has come. `None` before any began.
+    /// How far the reading has come: behind the last event that was received. `None` before any began.
     pub fn bookmark(&self) -> Option<Bookmark> {
-        self.roaming.bookmark()
+        self.roaming.machine.bookmark()
     }
 
     /// The first place that was not read, where positions belong to views: behind the message that was received last. `None`
     /// elsewhere, and before any reading began.
     pub fn place(&self) -> Option<ViewPlace> {
-        self.roaming.bookmark()?.view_place()
+        self.roaming.machine.bookmark()?.view_place()
     }
 
     /// The next event. Given up, no event is lost.

@@ -4,6 +4,7 @@ use super::connection::{Broken, Connection};
 use super::event::{Fate, SessionEvent};
 use super::pending::{PendingSends, RefusedAs};
 use super::reading::{NextStep, Reading};
+use super::untold::UntoldEvents;
 use super::{SessionOptions, random};
 use crate::trace::Roams;
 use crate::{
@@ -35,10 +36,8 @@ pub(super) struct SessionMachine {
     pub pending: PendingSends,
     groups: BTreeMap<GroupName, bool>,
     reading: Option<Reading>,
-    events: VecDeque<SessionEvent>,
+    events: UntoldEvents,
     roams: Roams,
-    /// How many bytes of messages are among them.
-    unread: usize,
 }
 
 /// Whose sends these are.
@@ -122,9 +121,8 @@ impl SessionMachine {
             pending: PendingSends::default(),
             groups: BTreeMap::new(),
             reading: None,
-            events: VecDeque::new(),
+            events: UntoldEvents::default(),
             roams: Roams::default(),
-            unread: 0,
         }
     }
 
@@ -161,15 +159,18 @@ impl SessionMachine {
         self.link = Link::Up(Up { requests, is_open: false, joins: BTreeMap::new(), trying: Some(trying) });
         let address = self.addresses[self.at()].clone();
         self.roams.connected(&address);
-        self.events.push_back(SessionEvent::Connected { address });
+        self.events.push(SessionEvent::Connected { address });
     }
 
     /// The attempt has failed.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] if that was so for as long as is allowed.
+    /// [`Error::Option`], which no daemon mends; [`Error::Unreachable`] if that was so for as long as is allowed.
     pub fn failed(&mut self, why: Error, now: Instant) -> Result<(), Error> {
         let Link::Down { trying: Trying { since, backoff }, .. } = self.link else { return Ok(()) };
+        if matches!(why, Error::Option(_)) {
+            return Err(why);
+        }
         self.roams.failed(&self.addresses[self.at()], &why);
         self.may_go_on_trying(since, why, now)?;
         // All are tried before it waits for longer.
@@ -196,7 +197,7 @@ impl SessionMachine {
             reading.from = ReadFrom::After(reached);
         }
         self.roams.lost(&self.addresses[self.at()], &why);
-        self.events.push_back(SessionEvent::Lost { why: why.to_string() });
+        self.events.push(SessionEvent::Lost { why: why.to_string() });
         self.turn_on();
         self.may_go_on_trying(trying.since, why, now)
     }
@@ -251,6 +252,7 @@ impl SessionMachine {
         if groups.is_empty() || groups.len() > ReadRequest::GROUPS_MAX {
             return Err(Error::Groups { count: groups.len(), max: ReadRequest::GROUPS_MAX });
         }
+        self.events.push_reading(&from);
         self.reading = Some(Reading::new(groups.to_vec(), from));
         self.request(SessionRequest::Read);
         Ok(())
@@ -262,27 +264,28 @@ impl SessionMachine {
         }
     }
 
-    /// Where the next connection's reading begins, if that is behind something that was read.
-    pub fn read_so_far(&self) -> Option<Bookmark> {
-        match &self.reading.as_ref()?.from {
-            ReadFrom::After(bookmark) => Some(bookmark.clone()),
-            _ => None,
-        }
+    /// How far the program has read.
+    pub fn bookmark(&self) -> Option<Bookmark> {
+        self.events.bookmark()
     }
 
     pub fn next_event(&mut self) -> Option<SessionEvent> {
-        let event = self.events.pop_front()?;
-        self.unread -= event.cost();
-        Some(event)
+        self.events.pop()
+    }
+
+    /// The fate of a send, if it waits to be told.
+    pub fn take_fate(&mut self, send: u64) -> Option<Fate> {
+        self.events.take_fate(send)
     }
 
     pub fn into_events(self) -> Vec<SessionEvent> {
-        self.events.into()
+        self.events.into_events()
     }
 
     /// Whether more may come in that waits for the program.
     pub fn may_keep(&self) -> Result<(), Error> {
-        if self.unread < UNREAD_MAX { Ok(()) } else { Err(Error::Unread { bytes: self.unread }) }
+        let bytes = self.events.bytes();
+        if bytes < UNREAD_MAX { Ok(()) } else { Err(Error::Unread { bytes }) }
     }
 
     /// Whether the producer is open here, so that it can be forgotten.
@@ -318,6 +321,7 @@ impl SessionMachine {
             SessionRequest::Leave(group) => return Ok(later(daemon.try_leave(&group))?.is_some()),
             SessionRequest::Read => {
                 if let Some(reading) = &self.reading {
+                    self.events.push_reading(&reading.from);
                     daemon.begin_reading(&reading.groups, &reading.from)?;
                 }
             }
@@ -352,7 +356,7 @@ impl SessionMachine {
         };
         if let Some(send) = self.pending.refuse_unsent() {
             let fate = Fate::Refused(Refusal { cause, text: error.to_string() });
-            self.events.push_back(SessionEvent::Sent { send, fate });
+            self.events.push(SessionEvent::Sent { send, fate });
         }
     }
 
@@ -361,10 +365,6 @@ impl SessionMachine {
         match event {
             Event::Producer(status) => return self.take_status(status),
             Event::Refused { send, refusal } => return self.take_refusal(send, refusal),
-            Event::Reading(ReadingStatus::Gap { from, to, .. }) => {
-                self.roams.reads("what follows is not retained any more: a gap");
-                self.events.push_back(SessionEvent::Gap { from, to });
-            }
             Event::Reading(ReadingStatus::Ended(end)) if end.cause == ReadingEndCause::Parted => {
                 return self.on_other_history(end.common);
             }
@@ -373,9 +373,10 @@ impl SessionMachine {
                     reading.begun();
                     self.roams.reads("the reading goes on");
                 }
-                let event = SessionEvent::Event(other);
-                self.unread += event.cost();
-                self.events.push_back(event);
+                if matches!(other, Event::Reading(ReadingStatus::Gap { .. })) {
+                    self.roams.reads("what follows is not retained any more: a gap");
+                }
+                self.events.push(SessionEvent::Event(other));
             }
         }
         Ok(())
@@ -404,22 +405,23 @@ impl SessionMachine {
         let place = common.map(|(place, _)| place);
         self.asks = common.map(|(_, at)| at);
         self.roams.reads("histories have parted");
-        self.events.push_back(SessionEvent::Parted { common: place });
+        self.events.push(SessionEvent::Parted { common: place });
         if let Some(reading) = &mut self.reading {
             reading.part(place);
+            self.events.push_reading(&reading.from);
         }
     }
 
     fn take_status(&mut self, status: ProducerStatus) -> Result<(), Broken> {
         let (pending, events) = (&mut self.pending, &mut self.events);
-        let mut tell = |send, fate| events.push_back(SessionEvent::Sent { send, fate });
+        let mut tell = |send, fate| events.push(SessionEvent::Sent { send, fate });
         match status {
             ProducerStatus::Opened { last, at, forgotten } => {
                 pending.open(last, at, forgotten, &mut tell);
                 self.roams.opened(pending.len());
                 if std::mem::take(&mut self.producer.resumes) {
                     let ordered = (!forgotten).then_some(last);
-                    self.events.push_back(SessionEvent::Resumed { ordered });
+                    self.events.push(SessionEvent::Resumed { ordered });
                 }
                 (self.producer.known, self.producer.holds) = (true, true);
                 if let Link::Up(up) = &mut self.link {
@@ -429,7 +431,7 @@ impl SessionMachine {
             ProducerStatus::Settled { number, at } => pending.settle(number, at, &mut tell),
             ProducerStatus::Ended => self.reopen(),
             ProducerStatus::Waits(wait) => {
-                self.events.push_back(SessionEvent::Waits(wait));
+                self.events.push(SessionEvent::Waits(wait));
                 if let Link::Up(up) = &mut self.link {
                     up.trying = None;
                 }
@@ -445,7 +447,7 @@ impl SessionMachine {
 
     fn take_refusal(&mut self, request: u64, refusal: Refusal) -> Result<(), Broken> {
         let events = &mut self.events;
-        let mut tell = |send, fate| events.push_back(SessionEvent::Sent { send, fate });
+        let mut tell = |send, fate| events.push(SessionEvent::Sent { send, fate });
         match self.pending.refuse(request, &refusal, &mut tell) {
             RefusedAs::Final | RefusedAs::Again => self.reopen(),
             RefusedAs::TakenOver => return Err(self.end_taken_over()),
@@ -453,10 +455,10 @@ impl SessionMachine {
                 if let Link::Up(up) = &mut self.link
                     && let Some(group) = up.joins.remove(&request)
                 {
-                    self.events.push_back(SessionEvent::JoinRefused { group, refusal });
+                    self.events.push(SessionEvent::JoinRefused { group, refusal });
                 } else if request == NO_REQUEST {
                     // It was made to leave a group.
-                    self.events.push_back(SessionEvent::Event(Event::Refused { send: request, refusal }));
+                    self.events.push(SessionEvent::Event(Event::Refused { send: request, refusal }));
                 }
             }
         }

@@ -70,6 +70,11 @@ impl PendingSends {
         self.sends.is_empty()
     }
 
+    /// Whether this one has no fate.
+    pub fn has(&self, send: u64) -> bool {
+        self.sends.binary_search_by_key(&send, |pending| pending.send).is_ok()
+    }
+
     /// How many have no fate.
     pub fn len(&self) -> usize {
         self.sends.len()
@@ -202,6 +207,7 @@ mod tests {
         let told = fates(|mut tell| sends.settle(1, place(7), &mut tell));
         assert_eq!(told, [(1, Fate::Ordered { at: Some(place(7)) })]);
         assert!(sends.has_room(3, full) && sends.len() == 2);
+        assert_eq!([0, 1, 2, 3, 4].map(|send| sends.has(send)), [false, false, true, true, false]);
         assert_eq!(sends.next_unsent().map(|send| send.send), Some(3));
     }
 

@@ -1,7 +1,7 @@
 //! A session and its connection, of either kind, and what becomes of the session when that breaks.
 use super::connection::{Broken, Connection};
 use super::machine::SessionMachine;
-use crate::{Bookmark, Error, Event};
+use crate::{Error, Event};
 use std::time::Instant;
 
 /// A session, and the connection while there is one.
@@ -46,11 +46,6 @@ impl<C: Connection> Roaming<C> {
             event = self.heed(read.map_err(Broken::from))?.flatten();
         }
         self.work()
-    }
-
-    /// How far the reading has come.
-    pub fn bookmark(&self) -> Option<Bookmark> {
-        self.client.as_ref().and_then(Connection::bookmark).or_else(|| self.machine.read_so_far())
     }
 
     /// Goes on without the connection where that is what broke.

@@ -185,6 +185,15 @@ fn it_gives_up_after_the_time_that_is_allowed() {
 }
 
 #[test]
+fn an_option_that_is_out_of_range_is_told_at_once() {
+    let mut world = World::of(2);
+    world.next();
+    let bad = crate::ConnectOptions::default().host_timeout(Duration::ZERO).check().unwrap_err();
+    let error = world.machine.failed(Error::Option(bad), world.now).unwrap_err();
+    assert!(matches!(error, Error::Option(_)), "{error}");
+}
+
+#[test]
 fn each_daemon_is_asked_for_all_and_sends_wait_until_the_producer_is_open() {
     let mut world = World::of(2);
     world.machine.join(&group("a"), false);
@@ -204,6 +213,56 @@ fn each_daemon_is_asked_for_all_and_sends_wait_until_the_producer_is_open() {
     assert_eq!(world.work(9), ["two"], "the first is known to be ordered");
     let told = |event: &SessionEvent| matches!(event, SessionEvent::Sent { send: 1, fate: Fate::Ordered { .. } });
     assert!(world.events().iter().any(told));
+}
+
+#[test]
+fn a_bookmark_is_of_what_the_program_was_told() {
+    let mut world = World::of(1);
+    world.machine.read(&[group("g")], ReadFrom::Start).unwrap();
+    world.connect();
+    let began = |order, at| ReadingStatus::Began { order, from: Place::at(at), oldest: 1, newest: 9 };
+    let caught_up = ReadingStatus::CaughtUp { position: 4 };
+    for status in [began(7, 1), caught_up, ReadingStatus::Lost { from: 5, to: 6 }] {
+        world.machine.take(Event::Reading(status)).unwrap();
+    }
+    let next = |world: &World| world.machine.bookmark().map(|bookmark| (bookmark.order, bookmark.next.position));
+    let mut told = Vec::new();
+    while world.machine.next_event().is_some() {
+        told.push(next(&world));
+    }
+    assert_eq!(told, [None, Some((7, 1)), Some((7, 5)), Some((7, 7))]);
+    let reached = Some(Bookmark::new(7, Place::at(9)));
+    world.machine.take(Event::Reading(ReadingStatus::CaughtUp { position: 8 })).unwrap();
+    world.machine.lost(Error::NobodyReceives, reached, world.now).unwrap();
+    world.connect();
+    assert_eq!(next(&world), Some((7, 7)), "what came before the loss is not told yet");
+    world.machine.next_event();
+    assert_eq!(next(&world), Some((7, 9)));
+    world.machine.read(&[group("g")], ReadFrom::New).unwrap();
+    while world.machine.next_event().is_some() {}
+    assert_eq!(next(&world), None, "another reading has begun");
+}
+
+#[test]
+fn a_fate_that_is_asked_for_is_told_once() {
+    let mut world = World::of(1);
+    let to = || super::machine::targets(&[group("g")]).unwrap();
+    for _ in 0..2 {
+        world.machine.send(Service::Agreed, to(), Bytes::from_static(b"x")).unwrap();
+    }
+    world.connect();
+    world.machine.take(opened(0)).unwrap();
+    world.work(9);
+    assert_eq!(world.machine.take_fate(1), None, "it has none yet");
+    let at = HistoryPlace { view: 1, at: Position(5) };
+    world.machine.take(Event::Producer(ProducerStatus::Settled { number: 2, at })).unwrap();
+    assert_eq!(world.machine.take_fate(2), Some(Fate::Ordered { at: Some(at) }));
+    assert_eq!(world.machine.take_fate(2), None);
+    let left = world.events();
+    assert!(
+        left.iter().all(|event| !matches!(event, SessionEvent::Sent { send: 2, .. })) && left.len() == 2,
+        "{left:?}"
+    );
 }
 
 #[test]
