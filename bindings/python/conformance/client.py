@@ -53,7 +53,9 @@ def told(event: Optional[Event]) -> str:
         members = ",".join(f"n{member.node}" for member in event.members)
         which = "transitional" if event.transitional else "regular"
         return f"view kind={which} primary={Primary(event.primary).name.lower()} members={members} : {event.text}"
-    return f"refused send={event.send} cause={Refusal(event.cause).name.lower()} : {event.text}"
+    if isinstance(event, consort.Refused):
+        return f"refused send={event.send} cause={Refusal(event.cause).name.lower()} : {event.text}"
+    return "other"
 
 
 def payload(written: str) -> bytes:

@@ -2,19 +2,35 @@
 
 :class:`Client` waits; :class:`AsyncClient` is for asyncio. Both receive events in one order: messages, and changes of the
 groups they are in. Exceptions are named by cause, below :class:`Error`.
+
+A client ends with its daemon. :class:`Session` and :class:`AsyncSession` go on at another one: each send has one fate, and
+a reading by position goes on where it was.
 """
 
 from ._async import AsyncClient
-from ._client import Client, Event, Receiver, Sender
-from ._codes import Cause, Primary, Refusal, Service
+from ._async_session import AsyncSession
+from ._client import Client, Event, ReadFrom, Receiver, Sender
+from ._codes import Cause, Fate, Primary, ReadingEnd, Refusal, Service, SlowPolicy
 from ._consort import (
+    CaughtUp,
+    Connected,
+    Gap,
     GroupSignal,
     GroupView,
+    JoinRefused,
+    Lost,
     Member,
     Message,
+    Parted,
+    Place,
+    ReadingBegan,
+    ReadingEnded,
     Refused,
+    Resumed,
+    Sent,
     View,
     ViewId,
+    Waits,
     __version__,
 )
 from ._errors import (
@@ -28,44 +44,70 @@ from ._errors import (
     InvalidArgument,
     NobodyReceives,
     NoDaemon,
+    NotOpened,
     NotWelcome,
+    TakenOver,
     TimedOut,
     TooLarge,
+    Unreachable,
     Unread,
     WouldBlock,
 )
+from ._session import Session, SessionEvent
 
 __all__ = [
     "AsyncClient",
+    "AsyncSession",
     "BadTargets",
     "Busy",
     "CannotConnect",
+    "CaughtUp",
     "Cause",
     "Client",
     "Closed",
+    "Connected",
     "ConnectionLost",
     "Disconnected",
     "Error",
     "Event",
+    "Fate",
+    "Gap",
     "GroupSignal",
     "GroupView",
     "InvalidArgument",
+    "JoinRefused",
+    "Lost",
     "Member",
     "Message",
     "NoDaemon",
     "NobodyReceives",
+    "NotOpened",
     "NotWelcome",
+    "Parted",
+    "Place",
     "Primary",
+    "ReadFrom",
+    "ReadingBegan",
+    "ReadingEnd",
+    "ReadingEnded",
     "Receiver",
     "Refusal",
     "Refused",
+    "Resumed",
     "Sender",
+    "Sent",
     "Service",
+    "Session",
+    "SessionEvent",
+    "SlowPolicy",
+    "TakenOver",
     "TimedOut",
     "TooLarge",
+    "Unreachable",
     "Unread",
     "View",
     "ViewId",
+    "Waits",
     "WouldBlock",
     "__version__",
 ]

@@ -11,11 +11,11 @@ import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Callable, Deque, Optional, Type, TypeVar
+from typing import Callable, Deque, Optional, Tuple, Type, TypeVar
 
 from . import _consort
-from ._client import Event, Payload, Targets, names, open_session, plain
-from ._codes import Service
+from ._client import Event, Payload, ReadFrom, Targets, names, plain
+from ._codes import Service, SlowPolicy
 from ._errors import Closed, Disconnected, Error, Unread, WouldBlock
 
 #: How many bytes of payload may wait to be received.
@@ -39,11 +39,12 @@ class AsyncClient:
     :class:`Unread`. A task that is cancelled loses no event; what it was sending may be sent still.
     """
 
-    def __init__(self, session: _consort.Session) -> None:
+    def __init__(self, session: _consort.Connection) -> None:
         self._loop = asyncio.get_running_loop()
         self._sends = session
         self._receives = session.split()
-        self._events: Deque[Event] = deque()
+        self._events: Deque[Tuple[Event, Optional[str]]] = deque()
+        self._bookmark: Optional[str] = None
         self._end: Optional[BaseException] = None
         self._unread = 0
         self._came = asyncio.Event()
@@ -72,22 +73,29 @@ class AsyncClient:
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        slow: Optional[SlowPolicy] = None,
+        slow_bytes: int = 0,
+        slow_time: Optional[float] = None,
     ) -> "AsyncClient":
         """Connects to a daemon; see :meth:`Client.connect`."""
 
-        def opens() -> _consort.Session:
-            return open_session(
-                address,
-                name,
-                views,
-                positions,
-                unbatched,
-                shared_memory,
-                connect_within,
-                send_within,
-                host_timeout,
-                token,
-            )
+        options = _consort.Options(
+            name,
+            views,
+            positions,
+            unbatched,
+            shared_memory,
+            connect_within,
+            send_within,
+            host_timeout,
+            token,
+            slow,
+            slow_bytes,
+            slow_time,
+        )
+
+        def opens() -> _consort.Connection:
+            return _consort.Connection.connect(address, options)
 
         return cls(await asyncio.get_running_loop().run_in_executor(None, opens))
 
@@ -151,6 +159,20 @@ class AsyncClient:
         """Waits until every send is ordered or refused."""
         await self._send(lambda: self._sends.wait_ordered(timeout))
 
+    async def read(self, groups: Targets, from_: ReadFrom = "start") -> None:
+        """Reads groups by position; see :meth:`Client.read`."""
+        named, begin = names(groups), str(from_)
+        await self._send(lambda: self._sends.read(named, begin))
+
+    async def stop_reading(self) -> None:
+        """Ends the reading; a :class:`ReadingEnded` follows."""
+        await self._send(self._sends.stop_reading)
+
+    @property
+    def bookmark(self) -> Optional[str]:
+        """How far the reading has come, behind the last message that was received."""
+        return self._bookmark
+
     async def receive(self) -> Event:
         """The next event, in the order in which things happened."""
         while not self._events:
@@ -160,8 +182,9 @@ class AsyncClient:
                 raise Closed("this client was closed; connect anew")
             self._came.clear()
             await self._came.wait()
-        event = self._events.popleft()
-        self._unread -= _weight(event)
+        event, bookmark = self._events.popleft()
+        self._bookmark = bookmark or self._bookmark
+        self._unread -= weight(event)
         if self._unread <= UNREAD_MAX:
             self._may_read.set()
         return event
@@ -256,7 +279,7 @@ class AsyncClient:
                 self._tell(self._ended, end)
                 return
             if event is not None:
-                self._tell(self._received, event)
+                self._tell(self._received, (event, self._receives.bookmark if reads(event) else None))
 
     def _tell(self, act: Callable[[Result], None], what: Result) -> None:
         try:
@@ -265,9 +288,9 @@ class AsyncClient:
             # The loop is closed: nobody listens any more.
             self._is_wanted = False
 
-    def _received(self, event: Event) -> None:
-        self._events.append(event)
-        self._unread += _weight(event)
+    def _received(self, what: Tuple[Event, Optional[str]]) -> None:
+        self._events.append(what)
+        self._unread += weight(what[0])
         if self._unread > UNREAD_MAX and not self._is_closing:
             self._may_read.clear()
         self._came.set()
@@ -277,5 +300,13 @@ class AsyncClient:
         self._came.set()
 
 
-def _weight(event: Event) -> int:
+def weight(event: object) -> int:
+    """How many bytes of payload an event keeps."""
     return len(event.payload) if isinstance(event, _consort.Message) else 0
+
+
+def reads(event: object) -> bool:
+    """Whether a reading has come further with this event."""
+    if isinstance(event, _consort.Message):
+        return event.was_read
+    return isinstance(event, (_consort.ReadingBegan, _consort.CaughtUp, _consort.Gap))

@@ -6,41 +6,25 @@ from types import TracebackType
 from typing import Iterator, Optional, Sequence, Tuple, Type, TypeVar, Union
 
 from . import _consort
-from ._codes import Service
+from ._codes import Service, SlowPolicy
 from ._errors import Closed, Disconnected, Error
 
 Event = Union[
-    _consort.Message, _consort.GroupView, _consort.GroupSignal, _consort.View, _consort.Refused
+    _consort.Message,
+    _consort.GroupView,
+    _consort.GroupSignal,
+    _consort.View,
+    _consort.Refused,
+    _consort.ReadingBegan,
+    _consort.CaughtUp,
+    _consort.Gap,
+    _consort.ReadingEnded,
 ]
+#: Where a reading begins: ``"start"`` is the oldest message that there is, ``"new"`` what comes; or a position, or a bookmark.
+ReadFrom = Union[int, str]
 Payload = Union[bytes, bytearray, memoryview]
 Targets = Union[str, Sequence[str]]
 Self = TypeVar("Self", bound="_Half")
-
-
-def open_session(
-    address: str,
-    name: Optional[str],
-    views: bool,
-    positions: bool,
-    unbatched: bool,
-    shared_memory: bool,
-    connect_within: float,
-    send_within: Optional[float],
-    host_timeout: float,
-    token: Optional[str],
-) -> _consort.Session:
-    return _consort.Session.connect(
-        address,
-        name,
-        views,
-        positions,
-        unbatched,
-        shared_memory,
-        connect_within,
-        send_within,
-        host_timeout,
-        token,
-    )
 
 
 def names(to: Targets) -> Sequence[str]:
@@ -55,7 +39,7 @@ def plain(payload: Payload) -> bytes:
 class _Half:
     """What whole clients and both halves have in common."""
 
-    def __init__(self, session: _consort.Session) -> None:
+    def __init__(self, session: _consort.Connection) -> None:
         self._session = session
 
     @property
@@ -135,6 +119,18 @@ class _Sends(_Half):
         """Waits until every send is ordered or refused."""
         self._session.wait_ordered(timeout)
 
+    def read(self, groups: Targets, from_: ReadFrom = "start") -> None:
+        """Reads by position what groups were sent, and then what comes. No group is joined, and nobody learns of it.
+
+        :class:`ReadingBegan` says that it begins, or :class:`ReadingEnded` why not; each message is a :class:`Message`
+        with ``was_read``. A client has one reading; another one ends it.
+        """
+        self._session.read(names(groups), str(from_))
+
+    def stop_reading(self) -> None:
+        """Ends the reading. What was told before is received still, then a :class:`ReadingEnded`."""
+        self._session.stop_reading()
+
     def progress(self) -> Tuple[int, int]:
         """The numbers of the last send, and of the last that is ordered or refused with all before it."""
         return self._session.progress()
@@ -148,6 +144,12 @@ class _Receives(_Half):
     def try_receive(self) -> Optional[Event]:
         """The next event if one is here; waits for nothing."""
         return self._session.receive(0)
+
+    @property
+    def bookmark(self) -> Optional[str]:
+        """How far the reading has come, behind the last message that was received: with this it goes on later, at any
+        daemon. None before any began."""
+        return self._session.bookmark
 
     def __iter__(self) -> Iterator[Event]:
         """All events, until this client says good-bye. Any other end is raised."""
@@ -196,6 +198,9 @@ class Client(_Sends, _Receives):
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        slow: Optional[SlowPolicy] = None,
+        slow_bytes: int = 0,
+        slow_time: Optional[float] = None,
     ) -> "Client":
         """Connects to a daemon: at a path of a Unix socket, with a slash in it, or at ``host:port``.
 
@@ -206,21 +211,26 @@ class Client(_Sends, _Receives):
         :class:`ConnectionLost`: 1.0 to 21600.0. Its machine has vanished then, or the daemon is stopped for that long.
         A daemon of this machine, at a Unix socket, is given up after 10 s. Only the time in which the client waits for
         something counts.
+
+        ``slow`` says what the daemon does if this client does not read, ``slow_bytes`` and ``slow_time`` with which
+        budgets; 0 and None are the daemon's own, which bound any other. A daemon that does not allow the policy refuses
+        the session for ``not_allowed``.
         """
-        return cls(
-            open_session(
-                address,
-                name,
-                views,
-                positions,
-                unbatched,
-                shared_memory,
-                connect_within,
-                send_within,
-                host_timeout,
-                token,
-            )
+        options = _consort.Options(
+            name,
+            views,
+            positions,
+            unbatched,
+            shared_memory,
+            connect_within,
+            send_within,
+            host_timeout,
+            token,
+            slow,
+            slow_bytes,
+            slow_time,
         )
+        return cls(_consort.Connection.connect(address, options))
 
     def split(self) -> Tuple[Sender, Receiver]:
         """Makes two halves for two threads. The client itself does nothing any more but send."""

@@ -62,3 +62,50 @@ class Refusal(IntEnum):
     DENIED = 16
     DEMOTED = 17
     ACROSS_RINGS = 18
+
+
+class SlowPolicy(IntEnum):
+    """What a daemon does about a client that does not read."""
+
+    #: Keeps some bytes for it, then sends it away.
+    DISCONNECT = 1
+    #: Keeps what it has yet to read on disk.
+    SPOOL = 2
+    #: Has those wait who send to its groups.
+    BLOCK = 3
+    #: Takes it out of its groups; it may read them by position.
+    DEMOTE = 4
+
+
+class Fate(IntEnum):
+    """What became of a send of a session."""
+
+    #: It is ordered, once, and stays so.
+    ORDERED = 1
+    #: It is not ordered, and never will be.
+    REFUSED = 2
+    #: Nobody knows: it may be ordered or not. The daemons have forgotten the producer.
+    FORGOTTEN = 3
+
+
+class ReadingEnd(IntEnum):
+    """Why there is no reading by position, or none any more."""
+
+    #: What was asked for is not retained any more.
+    TRIMMED = 1
+    #: The order does not reach that far.
+    BEYOND_END = 2
+    #: The daemon's ordering protocol retains nothing.
+    UNSUPPORTED = 3
+    #: A closed group that the client is not in.
+    CLOSED = 4
+    #: What no group can be called.
+    BAD_GROUP = 5
+    #: The position belongs to another order than the daemon's.
+    OTHER_ORDER = 6
+    #: The client ended it, or began another.
+    ENDED = 7
+    #: The daemon's history is another than the one that was read.
+    PARTED = 8
+    #: The rules do not let the client receive what is sent to a group.
+    DENIED = 9

@@ -2,6 +2,8 @@ from typing import List, Optional, Sequence, Tuple, Union, final
 
 __all__ = [
     "__version__",
+    "Options",
+    "Connection",
     "Session",
     "Message",
     "Member",
@@ -10,6 +12,18 @@ __all__ = [
     "GroupSignal",
     "View",
     "Refused",
+    "Place",
+    "ReadingBegan",
+    "CaughtUp",
+    "Gap",
+    "ReadingEnded",
+    "Sent",
+    "JoinRefused",
+    "Connected",
+    "Lost",
+    "Parted",
+    "Waits",
+    "Resumed",
 ]
 
 __version__: str
@@ -31,7 +45,11 @@ class Message:
     @property
     def position(self) -> Optional[int]: ...
     @property
+    def index(self) -> Optional[int]: ...
+    @property
     def incarnation(self) -> Optional[int]: ...
+    @property
+    def was_read(self) -> bool: ...
 
 @final
 class Member:
@@ -108,10 +126,111 @@ class Refused:
     def text(self) -> str: ...
 
 @final
-class Session:
-    @staticmethod
-    def connect(
-        address: str,
+class Place:
+    @property
+    def position(self) -> int: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def view(self) -> Optional[ViewId]: ...
+
+@final
+class ReadingBegan:
+    @property
+    def start(self) -> Place: ...
+    @property
+    def oldest(self) -> int: ...
+    @property
+    def newest(self) -> int: ...
+
+@final
+class CaughtUp:
+    @property
+    def position(self) -> int: ...
+
+@final
+class Gap:
+    @property
+    def start(self) -> Place: ...
+    @property
+    def end(self) -> Place: ...
+
+@final
+class ReadingEnded:
+    @property
+    def cause(self) -> int: ...
+    @property
+    def oldest(self) -> int: ...
+    @property
+    def newest(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def common(self) -> Optional[Place]: ...
+
+@final
+class Sent:
+    @property
+    def send(self) -> int: ...
+    @property
+    def fate(self) -> int: ...
+    @property
+    def place(self) -> Optional[Tuple[int, int]]: ...
+    @property
+    def cause(self) -> Optional[int]: ...
+    @property
+    def text(self) -> str: ...
+
+@final
+class JoinRefused:
+    @property
+    def group(self) -> str: ...
+    @property
+    def cause(self) -> int: ...
+    @property
+    def text(self) -> str: ...
+
+@final
+class Connected:
+    @property
+    def address(self) -> str: ...
+
+@final
+class Lost:
+    @property
+    def text(self) -> str: ...
+
+@final
+class Parted:
+    @property
+    def common(self) -> Optional[Place]: ...
+
+@final
+class Waits:
+    @property
+    def text(self) -> str: ...
+
+@final
+class Resumed:
+    @property
+    def ordered(self) -> Optional[int]: ...
+
+_Event = Union[
+    Message,
+    GroupView,
+    GroupSignal,
+    View,
+    Refused,
+    ReadingBegan,
+    CaughtUp,
+    Gap,
+    ReadingEnded,
+]
+
+@final
+class Options:
+    def __new__(
+        cls,
         name: Optional[str],
         views: bool,
         positions: bool,
@@ -121,7 +240,15 @@ class Session:
         send_within: Optional[float],
         host_timeout: float,
         token: Optional[str],
-    ) -> Session: ...
+        slow: Optional[int],
+        slow_bytes: int,
+        slow_time: Optional[float],
+    ) -> Options: ...
+
+@final
+class Connection:
+    @staticmethod
+    def connect(address: str, options: Options) -> Connection: ...
     @property
     def name(self) -> str: ...
     @property
@@ -132,14 +259,56 @@ class Session:
     def number(self) -> int: ...
     @property
     def message_max(self) -> int: ...
-    def split(self) -> Session: ...
+    def split(self) -> Connection: ...
     def join(self, group: str, closed: bool) -> int: ...
     def leave(self, group: str) -> int: ...
     def multicast(self, service: int, to: Sequence[str], payload: bytes, waits: bool) -> int: ...
     def flush(self) -> None: ...
     def wait_ordered(self, timeout: Optional[float]) -> None: ...
     def progress(self) -> Tuple[int, int]: ...
+    def read(self, names: Sequence[str], from_: str) -> None: ...
+    def stop_reading(self) -> None: ...
+    @property
+    def bookmark(self) -> Optional[str]: ...
+    def receive(self, timeout: Optional[float]) -> Optional[_Event]: ...
+    def close(self, timeout: Optional[float]) -> None: ...
+
+@final
+class Session:
+    @staticmethod
+    def connect(
+        daemons: Sequence[str],
+        options: Options,
+        unsettled_max: int,
+        reconnect_within: float,
+        producer: Optional[str],
+    ) -> Session: ...
+    @property
+    def producer(self) -> str: ...
+    @property
+    def name(self) -> Optional[str]: ...
+    @property
+    def private_name(self) -> Optional[str]: ...
+    @property
+    def node(self) -> Optional[int]: ...
+    @property
+    def message_max(self) -> Optional[int]: ...
+    @property
+    def unsettled(self) -> int: ...
+    @property
+    def bookmark(self) -> Optional[str]: ...
+    def descriptor(self) -> Optional[int]: ...
+    def join(self, group: str, closed: bool) -> None: ...
+    def leave(self, group: str) -> None: ...
+    def send(
+        self, service: int, to: Sequence[str], payload: bytes, timeout: Optional[float]
+    ) -> int: ...
+    def outcome(self, send: int, timeout: Optional[float]) -> Sent: ...
+    def settle(self, timeout: Optional[float]) -> None: ...
+    def read(self, names: Sequence[str], from_: str) -> None: ...
     def receive(
         self, timeout: Optional[float]
-    ) -> Optional[Union[Message, GroupView, GroupSignal, View, Refused]]: ...
+    ) -> Optional[
+        Union[_Event, Sent, JoinRefused, Connected, Lost, Parted, Waits, Resumed]
+    ]: ...
     def close(self, timeout: Optional[float]) -> None: ...

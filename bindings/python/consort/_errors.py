@@ -73,3 +73,15 @@ class ConnectionLost(Error, ConnectionError):
 
 class Disconnected(Error, ConnectionError):
     """The daemon ended the session for ``reason``, which leaves sends of ``unknown_fate``."""
+
+
+class Unreachable(Error, ConnectionError):
+    """No daemon of a session could be reached for as long as was allowed. Its sends are of unknown fate."""
+
+
+class TakenOver(Error):
+    """Another session sends as this one's producer. Nothing more is sent here."""
+
+
+class NotOpened(Error, ConnectionError):
+    """The daemons cannot keep account of what a session sends, for ``reason``."""

@@ -1,10 +1,12 @@
 //! Events, as Python sees them.
-use consort::{Event, GroupViewId, MemberId, PrivateName, ViewKind};
+use crate::reading;
+use consort::{Error, Event, GroupViewId, MemberId, PrivateName, ReadingStatus, ViewKind};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+use std::fmt;
 
-/// The next message of the order for a group this client is in.
+/// The next message of the order for a group this client is in, or that it reads.
 #[pyclass(frozen, get_all, module = "consort")]
 pub(crate) struct Message {
     /// What its sender asked for: a number of `Service`.
@@ -19,10 +21,14 @@ pub(crate) struct Message {
     to: Vec<String>,
     /// The sender's bytes.
     payload: Py<PyBytes>,
-    /// Where it stands in the order, where that was asked for.
+    /// Where it stands in the order, where that was asked for, or it was read.
     position: Option<u64>,
+    /// Which of those that stand there, likewise.
+    index: Option<u16>,
     /// Which life of its node the sender is connected to, likewise.
     incarnation: Option<u64>,
+    /// Whether it was read by position, and not received by a member.
+    was_read: bool,
 }
 
 /// A client in a group, or a daemon in a view.
@@ -121,7 +127,13 @@ impl Member {
 #[pymethods]
 impl ViewId {
     fn __repr__(&self) -> String {
-        format!("ViewId({}@n{}, change={})", self.number, self.node, self.change)
+        self.to_string()
+    }
+}
+
+impl fmt::Display for ViewId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ViewId({}@n{}, change={})", self.number, self.node, self.change)
     }
 }
 
@@ -153,10 +165,21 @@ impl Refused {
     }
 }
 
+/// The next event that Python is told.
+pub(crate) fn next_told(mut next: impl FnMut() -> Result<Option<Event>, Error>) -> Result<Option<Event>, Error> {
+    loop {
+        match next()? {
+            Some(Event::Reading(ReadingStatus::InView { .. })) => {}
+            other => return Ok(other),
+        }
+    }
+}
+
 /// An event for Python. What this version does not know comes as `None` would: it is never asked for.
 pub(crate) fn to_python(py: Python<'_>, event: Event) -> PyResult<Bound<'_, PyAny>> {
     match event {
-        Event::Message(message) => of_message(py, &message),
+        Event::Message(message) | Event::Read(message) => of_message(py, &message),
+        Event::Reading(status) => reading::to_python(py, status),
         Event::GroupView(view) => of_group_view(py, &view),
         Event::GroupSignal(signal) => {
             GroupSignal { group: signal.group.as_str().into(), id: Py::new(py, view_id(signal.id))? }
@@ -179,7 +202,9 @@ fn of_message<'py>(py: Python<'py>, message: &consort::Message) -> PyResult<Boun
         to: message.groups().map(str::to_owned).collect(),
         payload: PyBytes::new(py, message.payload()).unbind(),
         position: message.position(),
+        index: message.placement().map(|placement| placement.place.index),
         incarnation: message.sender_daemon().map(|daemon| daemon.incarnation.0),
+        was_read: message.is_read(),
     }
     .into_bound_py_any(py)
 }
@@ -231,7 +256,7 @@ const fn daemon(member: MemberId) -> Member {
     Member { private_name: String::new(), name: String::new(), node, incarnation, number: 0, set: 0 }
 }
 
-const fn view_id(id: GroupViewId) -> ViewId {
+pub(crate) const fn view_id(id: GroupViewId) -> ViewId {
     let representative = id.view.representative;
     ViewId {
         number: id.view.number,

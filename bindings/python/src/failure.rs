@@ -35,6 +35,7 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let reason = match &error {
             Error::NotWelcome(farewell) | Error::Disconnected { farewell, .. } => Some(farewell.reason.name()),
+            Error::NotOpened(refusal) => Some(refusal.cause.name()),
             _ => None,
         };
         let unknown_fate = error.unknown_fate().cloned().unwrap_or(0..0);
@@ -56,6 +57,9 @@ const fn class(error: &Error) -> &'static str {
         Error::NobodyReceives => "NobodyReceives",
         Error::ConnectionLost { .. } => "ConnectionLost",
         Error::Disconnected { .. } => "Disconnected",
+        Error::Unreachable { .. } => "Unreachable",
+        Error::TakenOver => "TakenOver",
+        Error::NotOpened(_) => "NotOpened",
         _ => "Error",
     }
 }

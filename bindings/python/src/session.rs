@@ -1,246 +1,259 @@
-//! Sessions, whole or half.
-use crate::event;
+//! Sessions over several daemons.
 use crate::failure::Failure;
-use crate::waiting::{in_slices, span};
-use consort::{
-    Address, Client, ConnectOptions, Error, GroupName, PrivateName, Receiver, Sender, Service, Target, Welcome,
-};
+use crate::names::{groups, named, service_of, targets};
+use crate::options::{Options, bounded};
+use crate::reading::read_from;
+use crate::session_event::{self, Sent, is_told};
+use crate::waiting::{exclusively, in_slices, span, still_late, unless_late};
+use consort::{Address, PrivateName, ProducerId, SessionEvent, SessionOptions, Welcome};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use std::sync::{Mutex, TryLockError};
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::sync::Mutex;
 use std::time::Duration;
 
-/// A session with a daemon, or one half of it. Serves one thread at a time.
+/// What a second thread is told to do.
+const REMEDY: &str = "another thread uses this session; give each thread one of its own";
+
+/// A session over several daemons. Serves one thread at a time.
 #[pyclass(frozen, module = "consort._consort")]
 pub(crate) struct Session {
-    half: Mutex<Half>,
-    welcome: Welcome,
-    send_within: Option<Duration>,
+    state: Mutex<State>,
+    producer: ProducerId,
 }
 
-enum Half {
-    Whole(Box<Client>),
-    Sends(Box<Sender>),
-    Receives(Box<Receiver>),
-    Closed,
+struct State {
+    /// None once it was closed.
+    session: Option<Box<consort::Session>>,
+    /// What came while it connected or closed.
+    kept: VecDeque<SessionEvent>,
 }
 
-/// Does something with whatever sends.
-macro_rules! sending {
-    ($half:expr, |$way:ident| $act:expr) => {
-        match $half {
-            Half::Whole($way) => Ok($act?),
-            Half::Sends($way) => Ok($act?),
-            other => Err(other.does_not("send")),
+impl State {
+    fn open(&mut self, what: &str) -> Result<&mut consort::Session, Failure> {
+        let closed = || Failure::new("Closed", format!("this session was closed and does not {what}; connect anew"));
+        self.session.as_deref_mut().ok_or_else(closed)
+    }
+
+    /// The next event that Python is told.
+    fn next(&mut self, slice: Duration) -> Result<Option<SessionEvent>, Failure> {
+        if let Some(event) = self.kept.pop_front() {
+            return Ok(Some(event));
         }
-    };
-}
-
-impl Half {
-    fn does_not(&self, what: &str) -> Failure {
-        match self {
-            Self::Closed => Failure::new("Closed", format!("this client was closed and does not {what}; connect anew")),
-            _ => Failure::invalid(format!("this half of a client does not {what}; the other one does")),
+        let session = self.open("receive")?;
+        loop {
+            match session.receive(slice)? {
+                Some(event) if !is_told(&event) => {}
+                other => return Ok(other),
+            }
         }
+    }
+
+    /// Ends the session; every send has its fate.
+    fn finish(&mut self) -> Result<(), Failure> {
+        if let Some(session) = self.session.take() {
+            self.kept.extend(session.finish(Duration::ZERO)?.into_iter().filter(is_told));
+        }
+        Ok(())
     }
 }
 
 impl Session {
     /// Does something with it, unless another thread does.
-    fn using<T>(&self, act: impl FnOnce(&mut Half) -> Result<T, Failure>) -> Result<T, Failure> {
-        match self.half.try_lock() {
-            Ok(mut half) => act(&mut half),
-            Err(TryLockError::WouldBlock) => {
-                Err(Failure::new("Busy", "another thread uses this client; split() makes halves for two threads"))
-            }
-            Err(TryLockError::Poisoned(_)) => {
-                Err(Failure::new("Error", "a fault of this library broke this client; connect anew"))
-            }
-        }
+    fn using<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+        exclusively(&self.state, REMEDY, act)
+    }
+
+    /// What the present daemon said of this client.
+    fn of_welcome<T>(&self, what: impl FnOnce(&Welcome) -> T) -> PyResult<Option<T>> {
+        Ok(self.using(|state| Ok(state.session.as_deref().and_then(consort::Session::welcome).map(what)))?)
     }
 }
 
 #[pymethods]
 impl Session {
-    /// Connects to a daemon.
+    /// Connects to the first of several daemons that can be reached.
     #[staticmethod]
-    #[expect(clippy::too_many_arguments, reason = "named, in Python")]
     fn connect(
         py: Python<'_>,
-        address: &str,
-        name: Option<&str>,
-        views: bool,
-        positions: bool,
-        unbatched: bool,
-        shared_memory: bool,
-        connect_within: f64,
-        send_within: Option<f64>,
-        host_timeout: f64,
-        token: Option<&str>,
+        daemons: Vec<String>,
+        options: &Options,
+        unsettled_max: usize,
+        reconnect_within: f64,
+        producer: Option<&str>,
     ) -> PyResult<Self> {
-        let address: Address = address.parse().map_err(Failure::invalid)?;
-        let bounded = |seconds| span(Some(seconds)).map(|span| span.unwrap_or(Duration::MAX));
-        let mut options = ConnectOptions::default()
-            .connect_within(bounded(connect_within)?)
-            .send_within(span(send_within)?)
-            .host_timeout(bounded(host_timeout)?);
-        (options.wants_views, options.wants_positions) = (views, positions);
-        (options.unbatched, options.shares_memory) = (unbatched, shared_memory);
-        options.token = token.map(str::to_owned);
-        if let Some(name) = name {
-            options = options.called(name).map_err(Failure::invalid)?;
+        let addresses: Vec<Address> =
+            daemons.iter().map(|daemon| daemon.parse().map_err(Failure::invalid)).collect::<Result<_, _>>()?;
+        if addresses.is_empty() {
+            return Err(Failure::invalid("no daemon is named; give the address of at least one").into());
         }
-        let client = py.detach(|| Client::connect(&address, &options)).map_err(Failure::from)?;
-        let (welcome, send_within) = (client.welcome().clone(), options.send_within);
-        Ok(Self { half: Mutex::new(Half::Whole(Box::new(client))), welcome, send_within })
-    }
-
-    #[getter]
-    fn name(&self) -> &str {
-        self.welcome.name.as_str()
-    }
-
-    #[getter]
-    fn private_name(&self) -> String {
-        PrivateName::new(&self.welcome.name, self.welcome.daemon.node).to_string()
-    }
-
-    #[getter]
-    fn node(&self) -> u16 {
-        self.welcome.daemon.node.0
-    }
-
-    #[getter]
-    fn number(&self) -> u32 {
-        self.welcome.client.0
-    }
-
-    #[getter]
-    fn message_max(&self) -> u32 {
-        self.welcome.message_max
-    }
-
-    /// Makes this the half that sends, and returns the one that receives.
-    fn split(&self) -> PyResult<Self> {
-        let receives = self.using(|half| match std::mem::replace(half, Half::Closed) {
-            Half::Whole(client) => {
-                let (sender, receiver) = client.split();
-                *half = Half::Sends(Box::new(sender));
-                Ok(Half::Receives(Box::new(receiver)))
-            }
-            other => {
-                *half = other;
-                Err(half.does_not("split"))
-            }
+        let mut options = SessionOptions::default()
+            .connect(options.0.clone())
+            .unsettled_max(unsettled_max)
+            .reconnect_within(bounded(reconnect_within)?);
+        options.producer = producer.map(producer_of).transpose()?;
+        let mut session = consort::Session::new(&addresses, options);
+        let mut kept = VecDeque::new();
+        in_slices(py, None, |slice| {
+            kept.extend(session.receive(slice)?);
+            Ok(session.is_connected().then_some(()))
         })?;
-        Ok(Self { half: Mutex::new(receives), welcome: self.welcome.clone(), send_within: self.send_within })
+        let producer = session.producer();
+        let state = State { session: Some(Box::new(session)), kept };
+        Ok(Self { state: Mutex::new(state), producer })
     }
 
-    fn join(&self, py: Python<'_>, group: &str, closed: bool) -> PyResult<u64> {
+    /// Whose sends these are: for another session that goes on with them.
+    #[getter]
+    fn producer(&self) -> String {
+        self.producer.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[getter]
+    fn name(&self) -> PyResult<Option<String>> {
+        self.of_welcome(|welcome| welcome.name.as_str().to_owned())
+    }
+
+    #[getter]
+    fn private_name(&self) -> PyResult<Option<String>> {
+        self.of_welcome(|welcome| PrivateName::new(&welcome.name, welcome.daemon.node).to_string())
+    }
+
+    #[getter]
+    fn node(&self) -> PyResult<Option<u16>> {
+        self.of_welcome(|welcome| welcome.daemon.node.0)
+    }
+
+    #[getter]
+    fn message_max(&self) -> PyResult<Option<u32>> {
+        self.of_welcome(|welcome| welcome.message_max)
+    }
+
+    /// How many sends have no fate yet.
+    #[getter]
+    fn unsettled(&self) -> PyResult<usize> {
+        Ok(self.using(|state| Ok(state.session.as_ref().map_or(0, |session| session.unsettled())))?)
+    }
+
+    /// How far the reading has come.
+    #[getter]
+    fn bookmark(&self) -> PyResult<Option<String>> {
+        let bookmark = self.using(|state| Ok(state.open("tell its place")?.bookmark()))?;
+        Ok(bookmark.map(|bookmark| bookmark.to_string()))
+    }
+
+    /// The descriptor of the connection that there is.
+    fn descriptor(&self) -> PyResult<Option<i32>> {
+        let descriptor = |session: &mut consort::Session| session.descriptor().map(|descriptor| descriptor.as_raw_fd());
+        Ok(self.using(|state| Ok(descriptor(state.open("receive")?)))?)
+    }
+
+    fn join(&self, py: Python<'_>, group: &str, closed: bool) -> PyResult<()> {
         let group = named(group)?;
-        let join = |half: &mut Half| match closed {
-            true => sending!(half, |way| way.join_closed(&group)),
-            false => sending!(half, |way| way.join(&group)),
+        let join = |state: &mut State| {
+            let session = state.open("join")?;
+            Ok(if closed { session.join_closed(&group) } else { session.join(&group) }?)
         };
         Ok(py.detach(|| self.using(join))?)
     }
 
-    fn leave(&self, py: Python<'_>, group: &str) -> PyResult<u64> {
+    fn leave(&self, py: Python<'_>, group: &str) -> PyResult<()> {
         let group = named(group)?;
-        Ok(py.detach(|| self.using(|half| sending!(half, |way| way.leave(&group))))?)
+        Ok(py.detach(|| self.using(|state| Ok(state.open("leave")?.leave(&group)?)))?)
     }
 
-    /// Sends; where it is to wait for no credit it says so instead.
-    fn multicast(
+    /// Sends; returns the number under which the fate is told.
+    fn send(
         &self,
         py: Python<'_>,
         service: i32,
         to: Vec<String>,
         payload: PyBackedBytes,
-        waits: bool,
+        timeout: Option<f64>,
     ) -> PyResult<u64> {
-        let known = u8::try_from(service).ok().and_then(Service::from_wire);
-        let service =
-            known.ok_or_else(|| Failure::invalid(format!("{service} is no service; give a consort.Service")))?;
-        let to: Vec<Target> = to.iter().map(|name| target(name)).collect::<Result<_, _>>()?;
-        let payload = &payload[..];
-        if !waits {
-            return Ok(py.detach(|| self.using(|half| sending!(half, |way| way.try_multicast(service, &to, payload))))?);
-        }
+        let (service, to, payload) = (service_of(service)?, targets(&to)?, &payload[..]);
         let mut late = None;
-        let sent = in_slices(py, self.send_within, |slice| {
-            let sent = self.using(|half| sending!(half, |way| way.multicast_within(service, &to, payload, slice)));
+        let sent = in_slices(py, span(timeout)?, |slice| {
+            let sent = self.using(|state| Ok(state.open("send")?.send_within(service, &to, payload, slice)?));
             unless_late(sent, &mut late)
         })?;
         sent.ok_or_else(|| still_late(late))
     }
 
-    fn flush(&self, py: Python<'_>) -> PyResult<()> {
-        Ok(py.detach(|| self.using(|half| sending!(half, |way| way.flush())))?)
-    }
-
-    fn wait_ordered(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+    /// Waits for the fate of a send.
+    fn outcome(&self, py: Python<'_>, send: u64, timeout: Option<f64>) -> PyResult<Sent> {
         let mut late = None;
-        let done = in_slices(py, span(timeout)?, |slice| {
-            unless_late(self.using(|half| sending!(half, |way| way.wait_ordered(slice))), &mut late)
+        let fate = in_slices(py, span(timeout)?, |slice| {
+            unless_late(self.using(|state| Ok(state.open("tell fates")?.outcome(send, slice)?)), &mut late)
         })?;
-        done.ok_or_else(|| still_late(late))
+        let untold = "no fate of this send is left to tell: it was told, or there is no such send";
+        let fate = fate.ok_or_else(|| still_late(late))?;
+        Ok(fate.map(|fate| Sent::new(send, fate)).ok_or_else(|| Failure::invalid(format!("send {send}: {untold}")))?)
     }
 
-    /// The numbers of the last send, and of the last that is ordered or refused with all before it.
-    fn progress(&self) -> PyResult<(u64, u64)> {
-        let progress = |half: &mut Half| sending!(half, |way| Ok::<_, Error>((way.sent(), way.progress().ordered)));
-        Ok(self.using(progress)?)
+    /// Waits until every send has its fate.
+    fn settle(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
+        let mut late = None;
+        let settled = in_slices(py, span(timeout)?, |slice| {
+            unless_late(self.using(|state| Ok(state.open("settle")?.settle(slice)?)), &mut late)
+        })?;
+        settled.ok_or_else(|| still_late(late))
+    }
+
+    /// Begins to read groups by position.
+    fn read(&self, py: Python<'_>, names: Vec<String>, from_: &str) -> PyResult<()> {
+        let (names, from) = (groups(&names)?, read_from(from_)?);
+        Ok(py.detach(|| self.using(|state| Ok(state.open("read")?.read(&names, from)?)))?)
     }
 
     /// The next event; none if none came in time.
     fn receive<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let event = in_slices(py, span(timeout)?, |slice| {
-            self.using(|half| match half {
-                Half::Whole(way) => Ok(way.receive(slice)?),
-                Half::Receives(way) => Ok(way.receive(slice)?),
-                other => Err(other.does_not("receive")),
-            })
-        })?;
-        event.map(|event| event::to_python(py, event)).transpose()
+        let event = in_slices(py, span(timeout)?, |slice| self.using(|state| state.next(slice)))?;
+        event.map(|event| session_event::to_python(py, event)).transpose()
     }
 
-    /// Says good-bye. A whole client waits until the daemon has taken all.
+    /// Waits until every send has its fate, and ends the session. What came is received still.
     fn close(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<()> {
-        let within = span(timeout)?;
-        let close = |half: &mut Half| match std::mem::replace(half, Half::Closed) {
-            Half::Whole(client) => Ok(client.close(within)?),
-            Half::Sends(sender) => Ok(sender.goodbye()?),
-            Half::Receives(_) | Half::Closed => Ok(()),
-        };
-        Ok(py.detach(|| self.using(close))?)
-    }
-}
-
-/// A try that was late comes to nothing; why it was late is kept.
-fn unless_late<T>(tried: Result<T, Failure>, late: &mut Option<Failure>) -> Result<Option<T>, Failure> {
-    match tried {
-        Err(failure) if failure.is_late() => {
-            *late = Some(failure);
-            Ok(None)
+        let mut late = None;
+        let settled = in_slices(py, span(timeout)?, |slice| {
+            let settle = |state: &mut State| match &mut state.session {
+                Some(session) => Ok(session.settle(slice)?),
+                None => Ok(()),
+            };
+            unless_late(self.using(settle), &mut late)
+        });
+        match settled {
+            Ok(Some(())) => Ok(py.detach(|| self.using(State::finish))?),
+            Ok(None) => Err(self.give_up(still_late(late))),
+            Err(error) => Err(self.give_up(error)),
         }
-        other => other.map(Some),
     }
 }
 
-fn still_late(late: Option<Failure>) -> PyErr {
-    late.unwrap_or_else(|| Failure::new("TimedOut", "the time allowed was not enough")).into()
-}
-
-fn named(group: &str) -> Result<GroupName, Failure> {
-    GroupName::new(group).map_err(Failure::invalid)
-}
-
-/// A group, or a client where it begins as a private name does.
-fn target(name: &str) -> Result<Target, Failure> {
-    if !name.starts_with('#') {
-        return named(name).map(Target::Group);
+impl Session {
+    /// Ends the session without the fates that are missing.
+    fn give_up(&self, why: PyErr) -> PyErr {
+        // Where another thread uses it, that one has it still.
+        let _ = self.using(|state| {
+            state.session = None;
+            Ok(())
+        });
+        why
     }
-    let client = PrivateName::parse(name);
-    client.map(Target::Client).ok_or_else(|| Failure::invalid(format!("{name:?} names no client; write #name#nNODE")))
+}
+
+/// A producer as it is written.
+fn producer_of(text: &str) -> Result<ProducerId, Failure> {
+    let wrong = || {
+        Failure::invalid(format!("{text:?} is no producer; give what another session says, 32 digits of 0-9 and a-f"))
+    };
+    let mut id = [0; ProducerId::LEN];
+    if text.len() != 2 * id.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    for (byte, at) in id.iter_mut().zip((0..).step_by(2)) {
+        *byte = text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()).ok_or_else(wrong)?;
+    }
+    Ok(ProducerId(id))
 }

@@ -1,6 +1,7 @@
-//! Waits that release the interpreter, and end where Ctrl-C is pressed.
+//! Waits that release the interpreter, and end where Ctrl-C is pressed; and threads that must not wait for each other.
 use crate::failure::Failure;
 use pyo3::prelude::*;
+use std::sync::{Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long Ctrl-C may have to wait.
@@ -33,6 +34,36 @@ pub(crate) fn in_slices<T: Send>(
         py.check_signals()?;
         if left.is_zero() || deadline.is_some_and(|deadline| Instant::now() >= deadline) {
             return Ok(None);
+        }
+    }
+}
+
+/// A try that was late comes to nothing; why it was late is kept.
+pub(crate) fn unless_late<T>(tried: Result<T, Failure>, late: &mut Option<Failure>) -> Result<Option<T>, Failure> {
+    match tried {
+        Err(failure) if failure.is_late() => {
+            *late = Some(failure);
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+pub(crate) fn still_late(late: Option<Failure>) -> PyErr {
+    late.unwrap_or_else(|| Failure::new("TimedOut", "the time allowed was not enough")).into()
+}
+
+/// Does something with what serves one thread at a time; another one is told the remedy.
+pub(crate) fn exclusively<S, T>(
+    lock: &Mutex<S>,
+    remedy: &str,
+    act: impl FnOnce(&mut S) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match lock.try_lock() {
+        Ok(mut state) => act(&mut state),
+        Err(TryLockError::WouldBlock) => Err(Failure::new("Busy", remedy)),
+        Err(TryLockError::Poisoned(_)) => {
+            Err(Failure::new("Error", "a fault of this library broke this client; connect anew"))
         }
     }
 }
