@@ -3,10 +3,10 @@
  * Calls return a consort_code. Where one is neither CONSORT_OK nor CONSORT_NOTHING, consort_last_error() tells in
  * words what is wrong and what to do. No call ends the program.
  *
- * Threads. A consort_client serves one thread at a time. It may pass from thread to thread. A call while another
- * one runs on the same client returns CONSORT_BUSY and does nothing. consort_split() makes two clients of one: one
- * thread sends, another receives. Options and events likewise serve one thread at a time; different ones need no
- * care. Errors are kept by thread. No call may run while the same object is being freed.
+ * Threads. A consort_client or consort_session serves one thread at a time. It may pass from thread to thread. A call
+ * while another one runs on the same one returns CONSORT_BUSY and does nothing. consort_split() makes two clients of
+ * one: one thread sends, another receives. Options and events likewise serve one thread at a time; different ones need
+ * no care. Errors are kept by thread. No call may run while the same object is being freed.
  *
  * Pointers. What is not null must point to what its type says: texts end with a zero byte, arrays have as many
  * elements as are said, objects were made by this library and are not freed yet. Null is refused with
@@ -26,6 +26,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// So many bytes hold any bookmark, with the zero byte at its end.
+#define CONSORT_BOOKMARK_MAX 2048
+
 // What a call came to.
 enum consort_code
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -38,9 +41,9 @@ enum consort_code
   CONSORT_NOTHING = 1,
   // An argument is null, no name, no text, or out of range. Nothing was done.
   CONSORT_INVALID = 2,
-  // Another thread uses this client. Nothing was done.
+  // Another thread uses this client or session. Nothing was done.
   CONSORT_BUSY = 3,
-  // This half of a client that was split does not do that, or the client was closed. Nothing was done.
+  // This half of a client that was split does not do that, or the client or session was closed. Nothing was done.
   CONSORT_WRONG_HALF = 4,
   // It cannot be had here, as the text says.
   CONSORT_UNSUPPORTED = 5,
@@ -68,6 +71,12 @@ enum consort_code
   CONSORT_DISCONNECTED = 16,
   // A fault of this library. Free the client; it does nothing any more.
   CONSORT_INTERNAL = 17,
+  // No daemon of a session could be reached for as long as was allowed. Its sends are of unknown fate.
+  CONSORT_UNREACHABLE = 18,
+  // Another session sends as this one's producer. Nothing more is sent here.
+  CONSORT_TAKEN_OVER = 19,
+  // The daemons cannot keep account of what a session sends, as the text says.
+  CONSORT_NOT_OPENED = 20,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -98,6 +107,33 @@ enum consort_event_kind
   CONSORT_EVENT_REFUSED = 5,
   // One that this version of the library does not tell. Ignore it.
   CONSORT_EVENT_OTHER = 6,
+  // The next message of a reading: consort_read(). Told as CONSORT_EVENT_MESSAGE otherwise.
+  CONSORT_EVENT_READ = 7,
+  // A reading begins: the messages follow.
+  CONSORT_EVENT_READING_BEGAN = 8,
+  // All that there was is read; messages that follow are new.
+  CONSORT_EVENT_CAUGHT_UP = 9,
+  // What stands from one place to another cannot be read any more; that one is not included. The reading goes on there.
+  CONSORT_EVENT_GAP = 10,
+  // A reading was refused, or is over.
+  CONSORT_EVENT_READING_ENDED = 11,
+  // What became of a session's send: one for each.
+  CONSORT_EVENT_SENT = 12,
+  // A session's join was refused.
+  CONSORT_EVENT_JOIN_REFUSED = 13,
+  // A session is connected, at first or again. Groups were joined again: messages between the loss and the group's next
+  // view are not received. What is read goes on where it was.
+  CONSORT_EVENT_CONNECTED = 14,
+  // A session's connection was lost, or left for a daemon that may know what was read; others are tried.
+  CONSORT_EVENT_LOST = 15,
+  // The daemons' history is another than the one that a session read: behind a place that both have, or, where there is
+  // none, at all. What was read behind it is not in theirs. The reading goes on there, or with the oldest that is
+  // retained.
+  CONSORT_EVENT_PARTED = 16,
+  // A session's sends wait.
+  CONSORT_EVENT_WAITS = 17,
+  // A session goes on with the producer that it was given.
+  CONSORT_EVENT_RESUMED = 18,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -278,14 +314,100 @@ typedef int32_t consort_reason;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// What became of a session's send.
+enum consort_fate
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // It is ordered, once, and stays so.
+  CONSORT_FATE_ORDERED = 1,
+  // It is not ordered, and never will be.
+  CONSORT_FATE_REFUSED = 2,
+  // Nobody knows: it may be ordered or not. The daemons have forgotten the producer.
+  CONSORT_FATE_FORGOTTEN = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum consort_fate consort_fate;
+#else
+typedef int32_t consort_fate;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Why there is no reading by position, or none any more.
+enum consort_reading_end
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // What was asked for is not retained any more.
+  CONSORT_READING_TRIMMED = 1,
+  // The order does not reach that far.
+  CONSORT_READING_BEYOND_END = 2,
+  // The daemon's ordering protocol retains nothing.
+  CONSORT_READING_UNSUPPORTED = 3,
+  // A closed group that the client is not in.
+  CONSORT_READING_CLOSED = 4,
+  // What no group can be called.
+  CONSORT_READING_BAD_GROUP = 5,
+  // The position belongs to another order than the daemon's.
+  CONSORT_READING_OTHER_ORDER = 6,
+  // The client ended it, or began another.
+  CONSORT_READING_ENDED = 7,
+  // The daemon's history is another than the one that was read.
+  CONSORT_READING_PARTED = 8,
+  // The rules do not let the client receive what is sent to a group.
+  CONSORT_READING_DENIED = 9,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum consort_reading_end consort_reading_end;
+#else
+typedef int32_t consort_reading_end;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a daemon does about a client that does not read.
+enum consort_slow
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Keeps some bytes for it, then sends it away.
+  CONSORT_SLOW_DISCONNECT = 1,
+  // Keeps what it has yet to read on disk.
+  CONSORT_SLOW_SPOOL = 2,
+  // Has those wait who send to its groups.
+  CONSORT_SLOW_BLOCK = 3,
+  // Takes it out of its groups; it may read them by position.
+  CONSORT_SLOW_DEMOTE = 4,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum consort_slow consort_slow;
+#else
+typedef int32_t consort_slow;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // A session with a daemon, or one half of it.
 typedef struct consort_client consort_client;
 
 // What happened. Functions that do not fit its kind return 0, false or null.
 typedef struct consort_event consort_event;
 
-// How a client connects and sends.
+// How a client or a session connects and sends.
 typedef struct consort_options consort_options;
+
+// A session over several daemons: when its daemon is lost it goes on at the next. Each send has exactly one fate, told as
+// CONSORT_EVENT_SENT: one whose fate is not known when a connection is lost is asked about, not repeated. Groups are joined
+// again. A reading goes on where it was: each message once, in order; what cannot be told is told as CONSORT_EVENT_GAP or
+// CONSORT_EVENT_PARTED.
+//
+// It needs a policy that says which part of a parted network goes on: primary = "majority", or protocol = "paxos". In
+// another part sends wait.
+typedef struct consort_session consort_session;
 
 // A client in a group, or a daemon in a view. Texts live as long as the event.
 typedef struct {
@@ -315,6 +437,20 @@ typedef struct {
   // The node of its representative.
   uint16_t node;
 } consort_view_id;
+
+// A place in the order.
+typedef struct {
+  // The position.
+  uint64_t position;
+  // The number of the view that it belongs to; 0 where positions last.
+  uint64_t view;
+  // Which life of that view's representative; 0 where that is not said.
+  uint64_t incarnation;
+  // The node of that view's representative; 0 where that is not said.
+  uint16_t node;
+  // Which of those that stand there, counted from 0.
+  uint16_t index;
+} consort_place;
 
 #ifdef __cplusplus
 extern "C" {
@@ -371,6 +507,27 @@ consort_code consort_options_set_send_within(consort_options *options, int64_t m
 // daemon of this machine, at a Unix socket, is given up after 10 s. consort_connect() refuses times out of range.
 consort_code consort_options_set_host_timeout(consort_options *options,
                                               int64_t milliseconds);
+
+// What the daemon does if the client does not read, a consort_slow; with which budgets: 0 bytes, and no time where it is
+// negative, are the daemon's own, which bound any other. A daemon that does not allow the policy refuses the session
+// (CONSORT_REASON_NOT_ALLOWED).
+consort_code consort_options_set_slow(consort_options *options,
+                                      int32_t policy,
+                                      uint64_t bytes,
+                                      int64_t milliseconds);
+
+// How many bytes of a session's sends are kept whose fate is not known, 4 MiB where nothing is said; who sends more waits.
+consort_code consort_options_set_unsettled_max(consort_options *options,
+                                               size_t bytes);
+
+// How long no daemon may be reached before a session gives up (CONSORT_UNREACHABLE), 60000 where nothing is said.
+consort_code consort_options_set_reconnect_within(consort_options *options,
+                                                  int64_t milliseconds);
+
+// Whose sends a session's are: what consort_session_producer() said of an earlier one. It goes on behind that one's last
+// send and stops it; CONSORT_EVENT_RESUMED says how many of its sends are ordered.
+consort_code consort_options_set_producer(consort_options *options,
+                                          const char *producer);
 
 // Connects to a daemon and opens a session. The address is a path of a Unix socket, with a slash in it, or host:port.
 // Null options ask for nothing special. The client is to be freed with consort_free().
@@ -472,6 +629,105 @@ consort_code consort_try_receive(const consort_client *client, consort_event **e
 consort_code consort_fd(const consort_client *client,
                         int32_t *fd);
 
+// Reads by position what groups were sent, and then what comes. No group is joined, and nobody learns of it. `from` is
+// "start" for the oldest message that there is, "new" for what comes, a position such as "1234", or a bookmark.
+// CONSORT_EVENT_READING_BEGAN says that it begins, CONSORT_EVENT_READING_ENDED why not; each message is a
+// CONSORT_EVENT_READ. A client has one reading; another one ends it.
+consort_code consort_read(const consort_client *client,
+                          const char *const *groups,
+                          size_t groups_count,
+                          const char *from);
+
+// Ends the reading. What was told before is received still, then CONSORT_EVENT_READING_ENDED.
+consort_code consort_stop_reading(const consort_client *client);
+
+// How far the reading has come, behind the last message that was received: with this text it goes on later, at any daemon.
+// It goes to `bookmark`, which has room for `size` bytes: CONSORT_BOOKMARK_MAX hold any. CONSORT_NOTHING and an empty text
+// before any reading began. Of the half that receives, where the client was split.
+consort_code consort_bookmark(const consort_client *client,
+                              char *bookmark,
+                              size_t size);
+
+// Connects to the first of so many daemons that can be reached; addresses as of consort_connect(). Null options ask for
+// nothing special. The session is to be freed with consort_session_free().
+consort_code consort_session_connect(const char *const *daemons,
+                                     size_t daemons_count,
+                                     const consort_options *options,
+                                     consort_session **session);
+
+// Waits until every send has its fate, at most so long, and ends the session; the daemons forget its producer. What came is
+// received still, then CONSORT_WRONG_HALF. Whatever fails on the way, the session does nothing any more; with
+// CONSORT_TIMED_OUT another one can go on with its producer. It is still to be freed.
+consort_code consort_session_close(const consort_session *session,
+                                   int64_t within);
+
+// Frees a session. Where it was not closed, what has no fate may be ordered still, or never.
+void consort_session_free(consort_session *session);
+
+// Whose sends these are, for consort_options_set_producer(); null of null. Store it, with the payloads of sends without a
+// fate, for a session that goes on later. Who knows it may send under it.
+const char *consort_session_producer(const consort_session *session);
+
+// Joins a group, and joins it again after each loss. A group view follows, or CONSORT_EVENT_JOIN_REFUSED.
+consort_code consort_session_join(const consort_session *session,
+                                  const char *group);
+
+// The same; if the group has no members yet, only members may send to it from here on.
+consort_code consort_session_join_closed(const consort_session *session, const char *group);
+
+// Leaves a group.
+consort_code consort_session_leave(const consort_session *session, const char *group);
+
+// Sends a message to groups, and to clients by their private names, once. Its number goes to `send`, which may be null; its
+// fate comes as CONSORT_EVENT_SENT. Waits while too many bytes have no fate, for as long as
+// consort_options_set_send_within() says.
+consort_code consort_session_send(const consort_session *session,
+                                  int32_t service,
+                                  const char *const *targets,
+                                  size_t targets_count,
+                                  const void *payload,
+                                  size_t payload_len,
+                                  uint64_t *send);
+
+// Waits for the fate of a send, at most so long: a CONSORT_EVENT_SENT, which is not received any more then. Other events are
+// kept. CONSORT_INVALID where the fate was told before, or there is no such send.
+consort_code consort_session_outcome(const consort_session *session,
+                                     uint64_t send,
+                                     int64_t within,
+                                     consort_event **event);
+
+// Waits until every send has its fate, at most so long. Events are kept.
+consort_code consort_session_settle(const consort_session *session, int64_t within);
+
+// How many sends have no fate yet goes to `count`.
+consort_code consort_session_unsettled(const consort_session *session, size_t *count);
+
+// Reads groups by position, and goes on with it at the next daemon; as consort_read() otherwise.
+consort_code consort_session_read(const consort_session *session,
+                                  const char *const *groups,
+                                  size_t groups_count,
+                                  const char *from);
+
+// How far the reading has come; as consort_bookmark().
+consort_code consort_session_bookmark(const consort_session *session, char *bookmark, size_t size);
+
+// The next event; CONSORT_NOTHING and null if none came within so many milliseconds. CONSORT_UNREACHABLE,
+// CONSORT_TAKEN_OVER and CONSORT_NOT_OPENED end the session. The event is to be freed with consort_event_free().
+consort_code consort_session_receive(const consort_session *session,
+                                     int64_t within,
+                                     consort_event **event);
+
+// The next event if one is here; waits for nothing but a connection that is due. As consort_session_receive() otherwise.
+consort_code consort_session_try_receive(const consort_session *session,
+                                         consort_event **event);
+
+// The descriptor of the connection that there is, for a program that waits with poll() of its own; -1 while there is none.
+// Take events with consort_session_try_receive() until it gives nothing, and only then wait: for a tenth of a second at
+// most, so that a silent daemon is noticed. Each connection has another. CONSORT_UNSUPPORTED where the daemon shares
+// memory: consort_options_set_shared_memory().
+consort_code consort_session_fd(const consort_session *session,
+                                int32_t *fd);
+
 // Frees an event.
 void consort_event_free(consort_event *event);
 
@@ -493,7 +749,8 @@ uint32_t consort_event_sender_number(const consort_event *event);
 // A message's payload; its length goes to `len`, which may be null. Null where it is empty.
 const uint8_t *consort_event_payload(const consort_event *event, size_t *len);
 
-// Where a message stands in the order; false where that was not asked for with consort_options_set_positions().
+// Where a message stands in the order; false where that was not asked for with consort_options_set_positions(), and it was
+// not read.
 bool consort_event_position(const consort_event *event,
                             uint64_t *position);
 
@@ -535,13 +792,40 @@ bool consort_event_is_closed(const consort_event *event);
 // Whether a view is transitional: it closes the view before it for those that move on together.
 bool consort_event_is_transitional(const consort_event *event);
 
-// The number of the send that was refused; 0 of other kinds.
+// The number of the send that was refused, or whose fate is told; 0 of other kinds.
 uint64_t consort_event_send(const consort_event *event);
 
-// Why it was refused, a consort_refusal.
+// Why it, or a join of a session, was refused, a consort_refusal.
 int32_t consort_event_refusal(const consort_event *event);
 
-// Why a send was refused, or why a view came, in words.
+// What became of a session's send, a consort_fate; 0 of other kinds.
+int32_t consort_event_fate(const consort_event *event);
+
+// Where a message that was read stands; where a send is ordered; where a reading begins; the first place of a gap; the last
+// position of the order when all is read; the first place that parted histories have not in common. Goes to `place`;
+// false where there is none to tell.
+bool consort_event_place(const consort_event *event,
+                         consort_place *place);
+
+// Behind a gap: the first place that is told again. Goes to `place`; false of other kinds.
+bool consort_event_gap_end(const consort_event *event, consort_place *place);
+
+// Why there is no reading, or none any more, a consort_reading_end; 0 of other kinds.
+int32_t consort_event_reading_end(const consort_event *event);
+
+// The oldest position that the daemon can tell goes to `oldest`, the newest to `newest`, either of which may be null: when a
+// reading begins, and when it ends. False of other kinds.
+bool consort_event_retained(const consort_event *event,
+                            uint64_t *oldest,
+                            uint64_t *newest);
+
+// How many sends of the producer that a session goes on with are ordered, over all its sessions; false where nobody knows
+// of it, and of other kinds.
+bool consort_event_resumed(const consort_event *event,
+                           uint64_t *ordered);
+
+// Why a send or a join was refused, a view came, a reading ended, a connection was lost, or sends wait, in words; where a
+// session is connected.
 const char *consort_event_text(const consort_event *event);
 
 #ifdef __cplusplus

@@ -7,9 +7,10 @@ use crate::failure::Failure;
 use consort::{GroupName, PrivateName, Target};
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, TryLockError};
 use std::time::Duration;
 
-/// More targets than any daemon takes: a length beyond is no length.
+/// More names than any daemon takes: a length beyond is no length.
 const TARGETS_MOST: usize = u16::MAX as usize;
 
 /// Does what a call is for; what failed is kept for the caller to ask.
@@ -25,6 +26,22 @@ const FAULT: &str = "a fault of this library, told on standard error; free the c
 /// The same for calls that only tell something: `nothing`, after a panic.
 pub(crate) fn tell<T>(nothing: T, what: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(what)).unwrap_or(nothing)
+}
+
+/// Does something with what serves one thread at a time; another one is told the remedy.
+pub(crate) fn exclusively<S, T>(
+    lock: &Mutex<S>,
+    remedy: &str,
+    act: impl FnOnce(&mut S) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match lock.try_lock() {
+        Ok(mut state) => act(&mut state),
+        Err(TryLockError::WouldBlock) => Err(Failure::new(consort_code::CONSORT_BUSY, remedy)),
+        Err(TryLockError::Poisoned(_)) => Err(Failure::new(
+            consort_code::CONSORT_INTERNAL,
+            "a fault of this library broke this client earlier; free it and connect anew",
+        )),
+    }
 }
 
 /// Refuses null where something is to be written to.
@@ -109,15 +126,28 @@ pub(crate) unsafe fn targets(at: *const *const c_char, count: usize) -> Result<V
         let text = format!("a message to {count} groups; no daemon takes as many");
         return Err(Failure::new(consort_code::CONSORT_TARGETS, text));
     }
-    if count > 0 && at.is_null() {
-        return Err(Failure::null("targets"));
+    // SAFETY: handed on.
+    unsafe { texts(at, count, "targets") }?.into_iter().map(target).collect()
+}
+
+/// Groups to be read.
+pub(crate) unsafe fn groups(at: *const *const c_char, count: usize) -> Result<Vec<GroupName>, Failure> {
+    if count > TARGETS_MOST {
+        let text = format!("a reading of {count} groups; no daemon takes as many");
+        return Err(Failure::new(consort_code::CONSORT_TARGETS, text));
     }
-    let target = |index| {
-        // SAFETY: the array is not null and has `count` elements by the header's rule of pointers; `index` is below.
-        let bytes = unsafe { bytes_of_text(at.add(index).read(), &format!("targets[{index}]")) }?;
-        target(bytes)
-    };
-    (0..count).map(target).collect()
+    // SAFETY: handed on.
+    unsafe { texts(at, count, "groups") }?.into_iter().map(named).collect()
+}
+
+/// The bytes of so many texts.
+pub(crate) unsafe fn texts<'a>(at: *const *const c_char, count: usize, what: &str) -> Result<Vec<&'a [u8]>, Failure> {
+    if count > 0 && at.is_null() {
+        return Err(Failure::null(what));
+    }
+    // SAFETY: the array is not null and has `count` elements by the header's rule of pointers; `index` is below.
+    let text = |index| unsafe { bytes_of_text(at.add(index).read(), &format!("{what}[{index}]")) };
+    (0..count).map(text).collect()
 }
 
 /// A group, or a client where it begins as a private name does.

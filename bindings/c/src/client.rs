@@ -1,12 +1,15 @@
 //! Clients: what they are made of, and how they come and go.
-use crate::border::{call, free, give, not_null, object, put, span, tell, text};
+use crate::border::{call, exclusively, free, give, not_null, object, put, span, tell, text};
 use crate::codes::consort_code::{self, CONSORT_OK};
 use crate::failure::{Failure, c_text};
 use crate::options::consort_options;
 use consort::{Address, Client, ConnectOptions, PrivateName, Receiver, Sender, Welcome};
 use std::ffi::{CString, c_char};
 use std::ptr;
-use std::sync::{Mutex, TryLockError};
+use std::sync::Mutex;
+
+/// What a second thread is told to do.
+const REMEDY: &str = "another thread uses this client; give each thread its own, or split it with consort_split()";
 
 /// A session with a daemon, or one half of it.
 pub struct consort_client {
@@ -73,17 +76,7 @@ impl consort_client {
 
     /// Does something with it, unless another thread does.
     pub(crate) fn using<T>(&self, act: impl FnOnce(&mut Half) -> Result<T, Failure>) -> Result<T, Failure> {
-        match self.half.try_lock() {
-            Ok(mut half) => act(&mut half),
-            Err(TryLockError::WouldBlock) => Err(Failure::new(
-                consort_code::CONSORT_BUSY,
-                "another thread uses this client; give each thread its own, or split it with consort_split()",
-            )),
-            Err(TryLockError::Poisoned(_)) => Err(Failure::new(
-                consort_code::CONSORT_INTERNAL,
-                "a fault of this library broke this client earlier; free it and connect anew",
-            )),
-        }
+        exclusively(&self.half, REMEDY, act)
     }
 }
 
@@ -103,7 +96,7 @@ pub unsafe extern "C" fn consort_connect(
             (text(address, "address")?, options.as_ref())
         };
         let address: Address = address.parse().map_err(|error| Failure::invalid(format!("{error}")))?;
-        let options = options.map_or_else(ConnectOptions::default, |options| options.0.clone());
+        let options = options.map_or_else(ConnectOptions::default, |options| options.0.connect.clone());
         let opened = Client::connect(&address, &options)?;
         let welcome = opened.welcome().clone();
         // SAFETY: likewise.

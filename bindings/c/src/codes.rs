@@ -1,5 +1,10 @@
 //! The numbers that C sees. Those of services, causes, refusals and reasons are the session protocol's.
-use consort::{ChangeCause, DisconnectReason, Event, Primary, RefusalCause, Service};
+use consort::{
+    ChangeCause, DisconnectReason, Event, Fate, Primary, ReadingStatus, RefusalCause, Service, SessionEvent,
+};
+
+/// So many bytes hold any bookmark, with the zero byte at its end.
+pub const CONSORT_BOOKMARK_MAX: usize = 2048;
 
 /// What a call came to.
 #[repr(i32)]
@@ -11,9 +16,9 @@ pub enum consort_code {
     CONSORT_NOTHING = 1,
     /// An argument is null, no name, no text, or out of range. Nothing was done.
     CONSORT_INVALID = 2,
-    /// Another thread uses this client. Nothing was done.
+    /// Another thread uses this client or session. Nothing was done.
     CONSORT_BUSY = 3,
-    /// This half of a client that was split does not do that, or the client was closed. Nothing was done.
+    /// This half of a client that was split does not do that, or the client or session was closed. Nothing was done.
     CONSORT_WRONG_HALF = 4,
     /// It cannot be had here, as the text says.
     CONSORT_UNSUPPORTED = 5,
@@ -41,6 +46,12 @@ pub enum consort_code {
     CONSORT_DISCONNECTED = 16,
     /// A fault of this library. Free the client; it does nothing any more.
     CONSORT_INTERNAL = 17,
+    /// No daemon of a session could be reached for as long as was allowed. Its sends are of unknown fate.
+    CONSORT_UNREACHABLE = 18,
+    /// Another session sends as this one's producer. Nothing more is sent here.
+    CONSORT_TAKEN_OVER = 19,
+    /// The daemons cannot keep account of what a session sends, as the text says.
+    CONSORT_NOT_OPENED = 20,
 }
 
 /// What a sender asks for one message.
@@ -77,6 +88,80 @@ pub enum consort_event_kind {
     CONSORT_EVENT_REFUSED = 5,
     /// One that this version of the library does not tell. Ignore it.
     CONSORT_EVENT_OTHER = 6,
+    /// The next message of a reading: consort_read(). Told as CONSORT_EVENT_MESSAGE otherwise.
+    CONSORT_EVENT_READ = 7,
+    /// A reading begins: the messages follow.
+    CONSORT_EVENT_READING_BEGAN = 8,
+    /// All that there was is read; messages that follow are new.
+    CONSORT_EVENT_CAUGHT_UP = 9,
+    /// What stands from one place to another cannot be read any more; that one is not included. The reading goes on there.
+    CONSORT_EVENT_GAP = 10,
+    /// A reading was refused, or is over.
+    CONSORT_EVENT_READING_ENDED = 11,
+    /// What became of a session's send: one for each.
+    CONSORT_EVENT_SENT = 12,
+    /// A session's join was refused.
+    CONSORT_EVENT_JOIN_REFUSED = 13,
+    /// A session is connected, at first or again. Groups were joined again: messages between the loss and the group's next
+    /// view are not received. What is read goes on where it was.
+    CONSORT_EVENT_CONNECTED = 14,
+    /// A session's connection was lost, or left for a daemon that may know what was read; others are tried.
+    CONSORT_EVENT_LOST = 15,
+    /// The daemons' history is another than the one that a session read: behind a place that both have, or, where there is
+    /// none, at all. What was read behind it is not in theirs. The reading goes on there, or with the oldest that is
+    /// retained.
+    CONSORT_EVENT_PARTED = 16,
+    /// A session's sends wait.
+    CONSORT_EVENT_WAITS = 17,
+    /// A session goes on with the producer that it was given.
+    CONSORT_EVENT_RESUMED = 18,
+}
+
+/// What became of a session's send.
+#[repr(i32)]
+pub enum consort_fate {
+    /// It is ordered, once, and stays so.
+    CONSORT_FATE_ORDERED = 1,
+    /// It is not ordered, and never will be.
+    CONSORT_FATE_REFUSED = 2,
+    /// Nobody knows: it may be ordered or not. The daemons have forgotten the producer.
+    CONSORT_FATE_FORGOTTEN = 3,
+}
+
+/// Why there is no reading by position, or none any more.
+#[repr(i32)]
+pub enum consort_reading_end {
+    /// What was asked for is not retained any more.
+    CONSORT_READING_TRIMMED = 1,
+    /// The order does not reach that far.
+    CONSORT_READING_BEYOND_END = 2,
+    /// The daemon's ordering protocol retains nothing.
+    CONSORT_READING_UNSUPPORTED = 3,
+    /// A closed group that the client is not in.
+    CONSORT_READING_CLOSED = 4,
+    /// What no group can be called.
+    CONSORT_READING_BAD_GROUP = 5,
+    /// The position belongs to another order than the daemon's.
+    CONSORT_READING_OTHER_ORDER = 6,
+    /// The client ended it, or began another.
+    CONSORT_READING_ENDED = 7,
+    /// The daemon's history is another than the one that was read.
+    CONSORT_READING_PARTED = 8,
+    /// The rules do not let the client receive what is sent to a group.
+    CONSORT_READING_DENIED = 9,
+}
+
+/// What a daemon does about a client that does not read.
+#[repr(i32)]
+pub enum consort_slow {
+    /// Keeps some bytes for it, then sends it away.
+    CONSORT_SLOW_DISCONNECT = 1,
+    /// Keeps what it has yet to read on disk.
+    CONSORT_SLOW_SPOOL = 2,
+    /// Has those wait who send to its groups.
+    CONSORT_SLOW_BLOCK = 3,
+    /// Takes it out of its groups; it may read them by position.
+    CONSORT_SLOW_DEMOTE = 4,
 }
 
 /// Why a group changed.
@@ -186,15 +271,44 @@ pub enum consort_reason {
 }
 
 impl consort_event_kind {
-    pub(crate) const fn of(event: &Event) -> Self {
+    pub(crate) const fn of(event: &SessionEvent) -> Self {
+        match event {
+            SessionEvent::Event(event) => Self::of_client(event),
+            SessionEvent::Sent { .. } => Self::CONSORT_EVENT_SENT,
+            SessionEvent::JoinRefused { .. } => Self::CONSORT_EVENT_JOIN_REFUSED,
+            SessionEvent::Connected { .. } => Self::CONSORT_EVENT_CONNECTED,
+            SessionEvent::Lost { .. } => Self::CONSORT_EVENT_LOST,
+            SessionEvent::Gap { .. } => Self::CONSORT_EVENT_GAP,
+            SessionEvent::Parted { .. } => Self::CONSORT_EVENT_PARTED,
+            SessionEvent::Waits(_) => Self::CONSORT_EVENT_WAITS,
+            SessionEvent::Resumed { .. } => Self::CONSORT_EVENT_RESUMED,
+            _ => Self::CONSORT_EVENT_OTHER,
+        }
+    }
+
+    const fn of_client(event: &Event) -> Self {
         match event {
             Event::Message(_) => Self::CONSORT_EVENT_MESSAGE,
+            Event::Read(_) => Self::CONSORT_EVENT_READ,
+            Event::Reading(ReadingStatus::Began { .. }) => Self::CONSORT_EVENT_READING_BEGAN,
+            Event::Reading(ReadingStatus::CaughtUp { .. }) => Self::CONSORT_EVENT_CAUGHT_UP,
+            Event::Reading(ReadingStatus::Lost { .. } | ReadingStatus::Gap { .. }) => Self::CONSORT_EVENT_GAP,
+            Event::Reading(ReadingStatus::Ended(_)) => Self::CONSORT_EVENT_READING_ENDED,
             Event::GroupView(_) => Self::CONSORT_EVENT_GROUP_VIEW,
             Event::GroupSignal(_) => Self::CONSORT_EVENT_GROUP_SIGNAL,
             Event::View(_) => Self::CONSORT_EVENT_VIEW,
             Event::Refused { .. } => Self::CONSORT_EVENT_REFUSED,
             _ => Self::CONSORT_EVENT_OTHER,
         }
+    }
+}
+
+/// A consort_fate.
+pub(crate) const fn fate(fate: &Fate) -> i32 {
+    match fate {
+        Fate::Ordered { .. } => consort_fate::CONSORT_FATE_ORDERED as i32,
+        Fate::Refused(_) => consort_fate::CONSORT_FATE_REFUSED as i32,
+        Fate::Forgotten => consort_fate::CONSORT_FATE_FORGOTTEN as i32,
     }
 }
 

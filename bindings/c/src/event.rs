@@ -2,14 +2,15 @@
 use crate::border::{free, put, tell};
 use crate::codes::{self, consort_event_kind};
 use crate::event_texts::{Texts, consort_member};
-use consort::{Event, GroupViewId, Message, ViewKind};
+use crate::place::consort_place;
+use consort::{Event, Fate, GroupViewId, Message, ReadingEnd, ReadingStatus, Refusal, SessionEvent, ViewKind};
 use std::ffi::c_char;
 use std::ptr;
 use std::sync::OnceLock;
 
 /// What happened. Functions that do not fit its kind return 0, false or null.
 pub struct consort_event {
-    event: Event,
+    event: SessionEvent,
     texts: OnceLock<Texts>,
 }
 
@@ -28,8 +29,13 @@ pub struct consort_view_id {
 }
 
 impl consort_event {
-    pub(crate) const fn new(event: Event) -> Self {
+    pub(crate) const fn new(event: SessionEvent) -> Self {
         Self { event, texts: OnceLock::new() }
+    }
+
+    /// What a client receives, too.
+    const fn of_client(&self) -> Option<&Event> {
+        if let SessionEvent::Event(event) = &self.event { Some(event) } else { None }
     }
 
     fn texts(&self) -> &Texts {
@@ -37,7 +43,23 @@ impl consort_event {
     }
 
     const fn message(&self) -> Option<&Message> {
-        if let Event::Message(message) = &self.event { Some(message) } else { None }
+        match self.of_client() {
+            Some(Event::Message(message) | Event::Read(message)) => Some(message),
+            _ => None,
+        }
+    }
+
+    const fn reading(&self) -> Option<&ReadingStatus> {
+        if let Some(Event::Reading(status)) = self.of_client() { Some(status) } else { None }
+    }
+
+    const fn refusal(&self) -> Option<&Refusal> {
+        match &self.event {
+            SessionEvent::Event(Event::Refused { refusal, .. })
+            | SessionEvent::Sent { fate: Fate::Refused(refusal), .. }
+            | SessionEvent::JoinRefused { refusal, .. } => Some(refusal),
+            _ => None,
+        }
     }
 }
 
@@ -109,7 +131,8 @@ pub unsafe extern "C" fn consort_event_payload(event: *const consort_event, len:
     }
 }
 
-/// Where a message stands in the order; false where that was not asked for with consort_options_set_positions().
+/// Where a message stands in the order; false where that was not asked for with consort_options_set_positions(), and it was
+/// not read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_position(event: *const consort_event, position: *mut u64) -> bool {
     // SAFETY: the caller keeps the header's rule of pointers.
@@ -154,7 +177,7 @@ pub unsafe extern "C" fn consort_event_group(event: *const consort_event, index:
 /// How many members a group view has, or how many daemons a view.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_member_count(event: *const consort_event) -> usize {
-    let count = |event: &consort_event| match &event.event {
+    let count = |event: &consort_event| match event.of_client()? {
         Event::GroupView(view) => Some(view.members.len()),
         Event::View(view) => Some(view.members.len()),
         _ => None,
@@ -178,7 +201,7 @@ pub unsafe extern "C" fn consort_event_member(
 /// from this daemon's view before.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_changed_count(event: *const consort_event) -> usize {
-    let count = |event: &consort_event| match &event.event {
+    let count = |event: &consort_event| match event.of_client()? {
         Event::GroupView(view) => Some(view.who.len()),
         Event::View(view) => Some(view.moved_together.len()),
         _ => None,
@@ -216,7 +239,7 @@ unsafe fn tell_member(
 /// Names the view, or the membership of a group view or signal; goes to `id`. False of other kinds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_view_id(event: *const consort_event, id: *mut consort_view_id) -> bool {
-    let named = |event: &consort_event| match &event.event {
+    let named = |event: &consort_event| match event.of_client()? {
         Event::GroupView(view) => Some(Some(view.id)),
         Event::GroupSignal(signal) => Some(Some(signal.id)),
         Event::View(view) => Some(Some(GroupViewId { view: view.id, change: 0 })),
@@ -234,7 +257,7 @@ pub unsafe extern "C" fn consort_event_view_id(event: *const consort_event, id: 
 /// Why a group changed, a consort_cause.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_cause(event: *const consort_event) -> i32 {
-    let cause = |event: &consort_event| match &event.event {
+    let cause = |event: &consort_event| match event.of_client()? {
         Event::GroupView(view) => Some(codes::cause(view.cause)),
         _ => None,
     };
@@ -246,7 +269,7 @@ pub unsafe extern "C" fn consort_event_cause(event: *const consort_event) -> i32
 /// view; or whether a view of daemons is primary. A consort_primary.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_primary(event: *const consort_event) -> i32 {
-    let primary = |event: &consort_event| match &event.event {
+    let primary = |event: &consort_event| match event.of_client()? {
         Event::GroupView(view) => Some(codes::primary(view.primary)),
         Event::View(view) => Some(codes::primary(view.primary)),
         _ => None,
@@ -259,7 +282,7 @@ pub unsafe extern "C" fn consort_event_primary(event: *const consort_event) -> i
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_is_closed(event: *const consort_event) -> bool {
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe { of(event, false, |event| Some(matches!(&event.event, Event::GroupView(view) if view.closed))) }
+    unsafe { of(event, false, |event| Some(matches!(event.of_client()?, Event::GroupView(view) if view.closed))) }
 }
 
 /// Whether a view is transitional: it closes the view before it for those that move on together.
@@ -267,32 +290,135 @@ pub unsafe extern "C" fn consort_event_is_closed(event: *const consort_event) ->
 pub unsafe extern "C" fn consort_event_is_transitional(event: *const consort_event) -> bool {
     let transitional = |view: &ViewKind| *view == ViewKind::Transitional;
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe { of(event, false, |event| Some(matches!(&event.event, Event::View(view) if transitional(&view.kind)))) }
+    unsafe {
+        of(event, false, |event| Some(matches!(event.of_client()?, Event::View(view) if transitional(&view.kind))))
+    }
 }
 
-/// The number of the send that was refused; 0 of other kinds.
+/// The number of the send that was refused, or whose fate is told; 0 of other kinds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_send(event: *const consort_event) -> u64 {
     let send = |event: &consort_event| match &event.event {
-        Event::Refused { send, .. } => Some(*send),
+        SessionEvent::Event(Event::Refused { send, .. }) | SessionEvent::Sent { send, .. } => Some(*send),
         _ => None,
     };
     // SAFETY: the caller keeps the header's rule of pointers.
     unsafe { of(event, 0, send) }
 }
 
-/// Why it was refused, a consort_refusal.
+/// Why it, or a join of a session, was refused, a consort_refusal.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_refusal(event: *const consort_event) -> i32 {
-    let cause = |event: &consort_event| match &event.event {
-        Event::Refused { refusal, .. } => Some(codes::refusal(refusal.cause)),
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe { of(event, 0, |event| event.refusal().map(|refusal| codes::refusal(refusal.cause))) }
+}
+
+/// What became of a session's send, a consort_fate; 0 of other kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_fate(event: *const consort_event) -> i32 {
+    let fate = |event: &consort_event| match &event.event {
+        SessionEvent::Sent { fate, .. } => Some(codes::fate(fate)),
+        _ => None,
+    };
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe { of(event, 0, fate) }
+}
+
+/// Where a message that was read stands; where a send is ordered; where a reading begins; the first place of a gap; the last
+/// position of the order when all is read; the first place that parted histories have not in common. Goes to `place`;
+/// false where there is none to tell.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_place(event: *const consort_event, place: *mut consort_place) -> bool {
+    let start = |event: &consort_event| match &event.event {
+        SessionEvent::Sent { fate: Fate::Ordered { at }, .. } => at.map(consort_place::from),
+        SessionEvent::Gap { from, .. } => Some((*from).into()),
+        SessionEvent::Parted { common } => common.map(consort_place::from),
+        _ => match event.reading() {
+            Some(ReadingStatus::Began { from, .. }) => Some((*from).into()),
+            Some(ReadingStatus::CaughtUp { position }) => Some(consort_place::at(*position)),
+            Some(ReadingStatus::Lost { from, .. }) => Some(consort_place::at(*from)),
+            Some(ReadingStatus::Gap { from, .. }) => Some((*from).into()),
+            Some(ReadingStatus::Ended(end)) => end.common.map(consort_place::from),
+            _ => event.message()?.placement().map(|placement| placement.place.into()),
+        },
+    };
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe { tell_place(event, place, start) }
+}
+
+/// Behind a gap: the first place that is told again. Goes to `place`; false of other kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_gap_end(event: *const consort_event, place: *mut consort_place) -> bool {
+    let end = |event: &consort_event| match (&event.event, event.reading()) {
+        (SessionEvent::Gap { to, .. }, _) | (_, Some(ReadingStatus::Gap { to, .. })) => Some((*to).into()),
+        (_, Some(ReadingStatus::Lost { to, .. })) => Some(consort_place::at(to.saturating_add(1))),
+        _ => None,
+    };
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe { tell_place(event, place, end) }
+}
+
+unsafe fn tell_place(
+    event: *const consort_event,
+    to: *mut consort_place,
+    which: impl FnOnce(&consort_event) -> Option<consort_place>,
+) -> bool {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        let found = of(event, None, |event| Some(which(event)));
+        put(to, found.unwrap_or_default());
+        found.is_some()
+    }
+}
+
+/// Why there is no reading, or none any more, a consort_reading_end; 0 of other kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_reading_end(event: *const consort_event) -> i32 {
+    let cause = |event: &consort_event| match event.reading()? {
+        ReadingStatus::Ended(end) => Some(end.cause as i32),
         _ => None,
     };
     // SAFETY: the caller keeps the header's rule of pointers.
     unsafe { of(event, 0, cause) }
 }
 
-/// Why a send was refused, or why a view came, in words.
+/// The oldest position that the daemon can tell goes to `oldest`, the newest to `newest`, either of which may be null: when a
+/// reading begins, and when it ends. False of other kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_retained(
+    event: *const consort_event,
+    oldest: *mut u64,
+    newest: *mut u64,
+) -> bool {
+    let retained = |event: &consort_event| match event.reading()? {
+        ReadingStatus::Began { oldest, newest, .. } | ReadingStatus::Ended(ReadingEnd { oldest, newest, .. }) => {
+            Some(Some((*oldest, *newest)))
+        }
+        _ => None,
+    };
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        let told = of(event, None, retained);
+        put(oldest, told.map_or(0, |told| told.0));
+        put(newest, told.map_or(0, |told| told.1));
+        told.is_some()
+    }
+}
+
+/// How many sends of the producer that a session goes on with are ordered, over all its sessions; false where nobody knows
+/// of it, and of other kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_event_resumed(event: *const consort_event, ordered: *mut u64) -> bool {
+    let resumed = |event: &consort_event| match &event.event {
+        SessionEvent::Resumed { ordered } => *ordered,
+        _ => None,
+    };
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe { tell_number(event, ordered, resumed) }
+}
+
+/// Why a send or a join was refused, a view came, a reading ended, a connection was lost, or sends wait, in words; where a
+/// session is connected.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_text(event: *const consort_event) -> *const c_char {
     // SAFETY: the caller keeps the header's rule of pointers.

@@ -1,6 +1,6 @@
 //! What an event has as text, for C: made when it is asked for, kept as long as the event.
 use crate::failure::c_text;
-use consort::{Event, Member, MemberId, PrivateName};
+use consort::{Event, Fate, Member, MemberId, PrivateName, ReadingStatus, SessionEvent};
 use std::ffi::{CString, c_char};
 use std::ptr;
 
@@ -43,9 +43,27 @@ pub(crate) struct Texts {
 }
 
 impl Texts {
-    pub(crate) fn of(event: &Event) -> Self {
+    pub(crate) fn of(event: &SessionEvent) -> Self {
         match event {
-            Event::Message(message) => Self {
+            SessionEvent::Event(event) => Self::of_client(event),
+            SessionEvent::Sent { fate: Fate::Refused(refusal), .. } => Self::words(&*refusal.text),
+            SessionEvent::JoinRefused { group, refusal } => {
+                Self { groups: vec![c_text(group.as_str())], ..Self::words(&*refusal.text) }
+            }
+            SessionEvent::Connected { address } => Self::words(address.to_string()),
+            SessionEvent::Lost { why } => Self::words(why),
+            SessionEvent::Waits(wait) => Self::words(wait.text()),
+            _ => Self::default(),
+        }
+    }
+
+    fn words(text: impl Into<String>) -> Self {
+        Self { text: Some(c_text(text)), ..Self::default() }
+    }
+
+    fn of_client(event: &Event) -> Self {
+        match event {
+            Event::Message(message) | Event::Read(message) => Self {
                 sender: message.sender_private().map(|name| c_text(name.as_str())),
                 groups: message.groups().map(c_text).collect(),
                 ..Self::default()
@@ -66,7 +84,8 @@ impl Texts {
                 changed: view.moved_together.iter().map(|member| Listed::daemon(*member)).collect(),
                 ..Self::default()
             },
-            Event::Refused { refusal, .. } => Self { text: Some(c_text(&*refusal.text)), ..Self::default() },
+            Event::Refused { refusal, .. } => Self::words(&*refusal.text),
+            Event::Reading(ReadingStatus::Ended(end)) => Self::words(&*end.text),
             _ => Self::default(),
         }
     }

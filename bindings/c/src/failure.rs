@@ -67,6 +67,9 @@ const fn code_of(error: &Error) -> consort_code {
         Error::NobodyReceives => consort_code::CONSORT_NOBODY_RECEIVES,
         Error::ConnectionLost { .. } => consort_code::CONSORT_CONNECTION_LOST,
         Error::Disconnected { .. } => consort_code::CONSORT_DISCONNECTED,
+        Error::Unreachable { .. } => consort_code::CONSORT_UNREACHABLE,
+        Error::TakenOver => consort_code::CONSORT_TAKEN_OVER,
+        Error::NotOpened(_) => consort_code::CONSORT_NOT_OPENED,
         _ => consort_code::CONSORT_INTERNAL,
     }
 }

@@ -5,8 +5,9 @@
 //! | `codes` | the numbers that C sees |
 //! | `border` | pointers in, pointers out, and no panic across |
 //! | `failure`, `last` | what went wrong last on this thread, and what C may ask of it |
-//! | `options`, `client`, `sending`, `receiving` | functions on options and clients |
-//! | `event`, `event_texts` | functions on events |
+//! | `options`, `client`, `sending`, `receiving`, `reading` | functions on options and clients |
+//! | `session` | functions on sessions over several daemons |
+//! | `event`, `event_texts`, `place` | functions on events |
 //!
 //! `cbindgen` makes the header from these files; a test compares. What stands above a function here stands above it there.
 #![allow(unsafe_code, reason = "C hands in pointers")]
@@ -22,7 +23,10 @@ mod event_texts;
 mod failure;
 mod last;
 mod options;
+mod place;
+mod reading;
 mod receiving;
 mod sending;
+mod session;
 #[cfg(test)]
 mod tests;

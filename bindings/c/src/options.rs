@@ -2,17 +2,17 @@
 use crate::border::{call, free, give, object_mut, span, text};
 use crate::codes::consort_code::{self, CONSORT_OK};
 use crate::failure::Failure;
-use consort::ConnectOptions;
+use consort::{ConnectOptions, ProducerId, SessionOptions, SlowPolicy, SlowRequest};
 use std::ffi::c_char;
 use std::time::Duration;
 
-/// How a client connects and sends.
-pub struct consort_options(pub(crate) ConnectOptions);
+/// How a client or a session connects and sends.
+pub struct consort_options(pub(crate) SessionOptions);
 
 /// Options that ask for nothing special. To be freed with consort_options_free().
 #[unsafe(no_mangle)]
 pub extern "C" fn consort_options_new() -> *mut consort_options {
-    give(consort_options(ConnectOptions::default()))
+    give(consort_options(SessionOptions::default()))
 }
 
 /// Frees options.
@@ -22,10 +22,19 @@ pub unsafe extern "C" fn consort_options_free(options: *mut consort_options) {
     unsafe { free(options) };
 }
 
-/// Sets what is said.
+/// Sets what is said of connections.
 unsafe fn set(
     options: *mut consort_options,
     change: impl FnOnce(&mut ConnectOptions) -> Result<(), Failure>,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rules of pointers and threads.
+    unsafe { set_of_session(options, |options| change(&mut options.connect)) }
+}
+
+/// Sets what is said of sessions.
+unsafe fn set_of_session(
+    options: *mut consort_options,
+    change: impl FnOnce(&mut SessionOptions) -> Result<(), Failure>,
 ) -> consort_code {
     call(|| {
         // SAFETY: the caller keeps the header's rules of pointers and threads.
@@ -163,6 +172,90 @@ pub unsafe extern "C" fn consort_options_set_host_timeout(
             Ok(())
         })
     }
+}
+
+/// What the daemon does if the client does not read, a consort_slow; with which budgets: 0 bytes, and no time where it is
+/// negative, are the daemon's own, which bound any other. A daemon that does not allow the policy refuses the session
+/// (CONSORT_REASON_NOT_ALLOWED).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_slow(
+    options: *mut consort_options,
+    policy: i32,
+    bytes: u64,
+    milliseconds: i64,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set(options, |options| {
+            let known = u8::try_from(policy).ok().and_then(SlowPolicy::from_wire);
+            let range = "CONSORT_SLOW_DISCONNECT to CONSORT_SLOW_DEMOTE";
+            let unknown = || Failure::invalid(format!("{policy} is no policy; give one of {range}"));
+            options.slow = Some(SlowRequest { policy: known.ok_or_else(unknown)?, bytes, time: span(milliseconds) });
+            Ok(())
+        })
+    }
+}
+
+/// How many bytes of a session's sends are kept whose fate is not known, 4 MiB where nothing is said; who sends more waits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_unsettled_max(
+    options: *mut consort_options,
+    bytes: usize,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set_of_session(options, |options| {
+            options.unsettled_max = bytes;
+            Ok(())
+        })
+    }
+}
+
+/// How long no daemon may be reached before a session gives up (CONSORT_UNREACHABLE), 60000 where nothing is said.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_reconnect_within(
+    options: *mut consort_options,
+    milliseconds: i64,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set_of_session(options, |options| {
+            options.reconnect_within = bounded(milliseconds, "milliseconds without a daemon")?;
+            Ok(())
+        })
+    }
+}
+
+/// Whose sends a session's are: what consort_session_producer() said of an earlier one. It goes on behind that one's last
+/// send and stops it; CONSORT_EVENT_RESUMED says how many of its sends are ordered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_producer(
+    options: *mut consort_options,
+    producer: *const c_char,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set_of_session(options, |options| {
+            options.producer = Some(producer_of(text(producer, "producer")?)?);
+            Ok(())
+        })
+    }
+}
+
+/// A producer as it is written.
+fn producer_of(text: &str) -> Result<ProducerId, Failure> {
+    let wrong = || {
+        let remedy = "give what consort_session_producer() said, 32 digits of 0-9 and a-f";
+        Failure::invalid(format!("{text:?} is no producer; {remedy}"))
+    };
+    let mut id = [0; ProducerId::LEN];
+    if text.len() != 2 * id.len() || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    for (byte, at) in id.iter_mut().zip((0..).step_by(2)) {
+        *byte = text.get(at..at + 2).and_then(|pair| u8::from_str_radix(pair, 16).ok()).ok_or_else(wrong)?;
+    }
+    Ok(ProducerId(id))
 }
 
 /// A time that must have an end.

@@ -4,7 +4,7 @@ use crate::client::{consort_client, receiving};
 use crate::codes::consort_code::{self, CONSORT_NOTHING, CONSORT_OK};
 use crate::event::consort_event;
 use crate::failure::Failure;
-use consort::Error;
+use consort::{Error, SessionEvent};
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::time::Duration;
@@ -48,7 +48,7 @@ unsafe fn receive(
             return Ok(CONSORT_NOTHING);
         };
         // SAFETY: likewise.
-        unsafe { put(event, give(consort_event::new(received))) };
+        unsafe { put(event, give(consort_event::new(SessionEvent::Event(received)))) };
         Ok(CONSORT_OK)
     })
 }
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn consort_fd(client: *const consort_client, fd: *mut i32)
     })
 }
 
-fn shares_memory() -> Failure {
+pub(crate) fn shares_memory() -> Failure {
     let text = "this client shares memory with its daemon, which no descriptor tells of; \
                 connect with consort_options_set_shared_memory(options, false)";
     Failure::new(consort_code::CONSORT_UNSUPPORTED, text)

@@ -59,16 +59,14 @@ pub unsafe extern "C" fn consort_leave(
 }
 
 /// A message, as it was checked.
-struct Outgoing<'a> {
-    client: &'a consort_client,
-    service: Service,
-    targets: Vec<Target>,
-    payload: &'a [u8],
+pub(crate) struct Outgoing<'a> {
+    pub(crate) service: Service,
+    pub(crate) targets: Vec<Target>,
+    pub(crate) payload: &'a [u8],
 }
 
 /// The message of a call.
-unsafe fn message<'a>(
-    client: *const consort_client,
+pub(crate) unsafe fn message<'a>(
     number: i32,
     names: *const *const c_char,
     count: usize,
@@ -78,10 +76,7 @@ unsafe fn message<'a>(
     let unknown = || Failure::invalid(format!("{number} is no service; give one of CONSORT_RELIABLE to CONSORT_SAFE"));
     let service = service(number).ok_or_else(unknown)?;
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe {
-        let (client, targets) = (object(client, "client")?, targets(names, count)?);
-        Ok(Outgoing { client, service, targets, payload: payload(bytes, len)? })
-    }
+    unsafe { Ok(Outgoing { service, targets: targets(names, count)?, payload: payload(bytes, len)? }) }
 }
 
 /// Sends a message to all members of the groups, and to the clients whose private names are among the targets. Waits for
@@ -99,8 +94,8 @@ pub unsafe extern "C" fn consort_multicast(
 ) -> consort_code {
     call(|| {
         // SAFETY: the caller keeps the header's rule of pointers.
-        let Outgoing { client, service, targets, payload } =
-            unsafe { message(client, service, targets, targets_count, payload, payload_len) }?;
+        let (client, Outgoing { service, targets, payload }) =
+            unsafe { (object(client, "client")?, message(service, targets, targets_count, payload, payload_len)?) };
         let number = client.using(|half| sending!(half, |way| way.multicast(service, &targets, payload)))?;
         // SAFETY: likewise.
         unsafe { put(send, number) };
@@ -122,8 +117,8 @@ pub unsafe extern "C" fn consort_try_multicast(
 ) -> consort_code {
     call(|| {
         // SAFETY: the caller keeps the header's rule of pointers.
-        let Outgoing { client, service, targets, payload } =
-            unsafe { message(client, service, targets, targets_count, payload, payload_len) }?;
+        let (client, Outgoing { service, targets, payload }) =
+            unsafe { (object(client, "client")?, message(service, targets, targets_count, payload, payload_len)?) };
         let number = client.using(|half| sending!(half, |way| way.try_multicast(service, &targets, payload)))?;
         // SAFETY: likewise.
         unsafe { put(send, number) };

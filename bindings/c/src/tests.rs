@@ -8,9 +8,10 @@ use crate::event::consort_event;
 use crate::failure::c_text;
 use crate::last::{consort_last_error, consort_last_reason, consort_last_unknown_fate};
 use crate::options::consort_options;
+use crate::session::consort_session;
 use consort::{
-    ChangeCause, ClientId, ClientName, Disconnect, DisconnectReason, Error, MemberId, Primary, RefusalCause, Service,
-    Welcome,
+    ChangeCause, ClientId, ClientName, Disconnect, DisconnectReason, Error, MemberId, Primary, ReadingEndCause,
+    RefusalCause, Service, SlowPolicy, Welcome,
 };
 use std::ffi::CStr;
 
@@ -70,6 +71,8 @@ fn every_cause_and_reason_stands_in_the_header() {
     };
     RefusalCause::ALL.iter().for_each(|cause| has("REFUSED", cause.name(), *cause as u8));
     DisconnectReason::ALL.iter().for_each(|reason| has("REASON", reason.name(), *reason as u8));
+    ReadingEndCause::ALL.iter().for_each(|cause| has("READING", cause.name(), *cause as u8));
+    SlowPolicy::ALL.iter().for_each(|policy| has("SLOW", policy.name(), *policy as u8));
 }
 
 #[test]
@@ -89,6 +92,7 @@ fn no_panic_crosses_and_what_it_left_is_not_used_again() {
 fn objects_pass_between_threads() {
     fn passes<T: Send + Sync>() {}
     passes::<consort_client>();
+    passes::<consort_session>();
     passes::<consort_event>();
     passes::<consort_options>();
 }

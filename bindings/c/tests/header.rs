@@ -9,7 +9,19 @@ fn generated() -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
     let mut builder = cbindgen::Builder::new().with_config(config);
-    for file in ["codes", "last", "options", "client", "sending", "receiving", "event_texts", "event"] {
+    for file in [
+        "codes",
+        "last",
+        "options",
+        "client",
+        "sending",
+        "receiving",
+        "reading",
+        "session",
+        "event_texts",
+        "place",
+        "event",
+    ] {
         builder = builder.with_src(root.join("src").join(file).with_extension("rs"));
     }
     let mut text = Vec::new();

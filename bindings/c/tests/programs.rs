@@ -197,6 +197,51 @@ fn wrong_calls_are_refused_under_valgrind_without_a_leak() {
     }
 }
 
+/// A session sends and reads each message once, though its daemon is killed.
+fn a_session_outlives_its_daemon(checked: bool) {
+    let [first, second, third] = Daemon::start_three(&program_for_tests().unwrap()).unwrap();
+    let session = INSTALLED.compile("tests/session.c", &format!("session-{checked}"), false);
+    let mut run = INSTALLED.command(&session, checked);
+    run.arg(first.unix()).args([second.unix(), third.unix()]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut run = Running(run.spawn().unwrap());
+    let mut lines = BufReader::new(run.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().as_deref(), Some("kill A"));
+    first.kill();
+    run.0.stdin.take().unwrap().write_all(b"done\n").unwrap();
+    assert_eq!(lines.next().as_deref(), Some("each once"));
+    let status = run.0.wait().unwrap();
+    assert!(status.success(), "it ended with {status}");
+}
+
+#[test]
+fn a_session_outlives_its_daemon_with_each_message_once() {
+    if has_tools() {
+        a_session_outlives_its_daemon(false);
+    }
+}
+
+#[test]
+fn a_session_outlives_its_daemon_under_valgrind_without_a_leak() {
+    if has_tools() && has("valgrind") {
+        a_session_outlives_its_daemon(true);
+    }
+}
+
+#[test]
+fn the_feed_of_the_examples_is_ordered() {
+    if has_tools() {
+        let daemons = Daemon::start_three(&program_for_tests().unwrap()).unwrap();
+        let feed = INSTALLED.compile("examples/feed.c", "feed", false);
+        let mut run = INSTALLED.command(&feed, false);
+        run.arg("orders").args(daemons.iter().map(Daemon::unix)).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut run = Running(run.spawn().unwrap());
+        run.0.stdin.take().unwrap().write_all(b"one\ntwo\nthree\n").unwrap();
+        let mut said = String::new();
+        run.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(said.ends_with("3 of 3 ordered\n"), "{said}");
+    }
+}
+
 #[test]
 fn examples_say_what_is_wrong() {
     if !has_tools() {

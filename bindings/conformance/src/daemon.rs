@@ -40,9 +40,24 @@ impl Daemon {
     /// # Errors
     /// If it cannot be started, or ends instead; its last words are told.
     pub fn start(program: &Path) -> io::Result<Self> {
+        Self::start_in(program, &new_cluster(), &["--nodes", "1"])
+    }
+
+    /// Starts three daemons of one cluster whose order lasts: two of them go on without the third.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_three(program: &Path) -> io::Result<[Self; 3]> {
+        let cluster = new_cluster();
+        let words = |node| ["--nodes", "3", "--protocol", "paxos", "--storage", "memory", "--node", node];
+        let start = |node| Self::start_in(program, &cluster, &words(node));
+        Ok([start("1")?, start("2")?, start("3")?])
+    }
+
+    fn start_in(program: &Path, cluster: &str, words: &[&str]) -> io::Result<Self> {
         let mut last = io::Error::other("it was not tried");
         for _ in 0..TRIES {
-            match Self::try_start(program) {
+            match Self::try_start(program, cluster, words) {
                 Ok(daemon) => return Ok(daemon),
                 Err(error) => last = error,
             }
@@ -50,15 +65,13 @@ impl Daemon {
         Err(last)
     }
 
-    fn try_start(program: &Path) -> io::Result<Self> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
+    fn try_start(program: &Path, cluster: &str, words: &[&str]) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("consort-conformance-").tempdir()?;
-        let cluster = format!("conformance-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
         let tcp = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
         let log = folder.path().join("log");
         let mut command = Command::new(program);
-        command.args(["daemon", "--while-stdin-open", "--log", "warn", "--nodes", "1"]);
-        command.args(["--cluster", &cluster, "--listen", &tcp]).arg("--state-dir").arg(folder.path().join("state"));
+        command.args(["daemon", "--while-stdin-open", "--log", "warn"]).args(words);
+        command.args(["--cluster", cluster, "--listen", &tcp]).arg("--state-dir").arg(folder.path().join("state"));
         command.env("CONSORT_RUNTIME_DIR", folder.path().join("run")).env_remove("CONSORT_LOG");
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?).spawn()?;
         let mut child = Process(child);
@@ -105,4 +118,10 @@ impl Daemon {
     pub fn kill(self) {
         drop(self);
     }
+}
+
+/// The name of a cluster of one's own.
+fn new_cluster() -> String {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    format!("conformance-{}-{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed))
 }
