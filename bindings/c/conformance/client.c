@@ -23,11 +23,14 @@ static const char *const reasons[] = {"",     "goodbye",  "malformed",  "version
 static const char *const kinds[] = {"ok",          "nothing",   "invalid",    "busy",      "wrong_half",      "unsupported",
                                     "cannot_connect", "no_daemon", "not_welcome", "timed_out", "would_block",
                                     "too_large",   "targets",   "unread",     "nobody_receives", "connection_lost",
-                                    "disconnected", "internal"};
+                                    "disconnected", "internal", "unreachable", "taken_over", "not_opened"};
+static const char *const fates[] = {"", "ordered", "refused", "forgotten"};
 
 #define NAME(names, number) ((size_t)(number) < sizeof(names) / sizeof *(names) ? (names)[number] : "unknown")
 
+/* One of these, or none. */
 static consort_client *client;
+static consort_session *session;
 
 static void failed(consort_code code) {
     printf("error kind=%s", NAME(kinds, code));
@@ -81,9 +84,22 @@ static void connect_to(char **words, int count) {
     consort_options_free(options);
     if (code != CONSORT_OK) { failed(code); return; }
     consort_free(client);
+    consort_session_free(session);
     client = opened;
+    session = NULL;
     printf("ok name=%s node=%u message_max=%" PRIu32 "\n", consort_name(client), consort_node(client),
            consort_message_max(client));
+}
+
+static void connect_session(char **words, int count) {
+    consort_session *opened = NULL;
+    consort_code code = consort_session_connect((const char *const *)words, (size_t)count, NULL, &opened);
+    if (code != CONSORT_OK) { failed(code); return; }
+    consort_free(client);
+    consort_session_free(session);
+    client = NULL;
+    session = opened;
+    done(code);
 }
 
 /* A payload as it is written: hexadecimal, `-` for none, `5a*9` for nine times the same. Null where it is none. */
@@ -115,18 +131,20 @@ static void send_to(char **words, int count) {
     uint8_t *payload = payload_of(words[1], &len);
     if (!payload) { wrong("no payload"); return; }
     uint64_t send = 0;
-    consort_code code =
-        consort_multicast(client, service, (const char *const *)words + 2, (size_t)count - 2, payload, len, &send);
+    const char *const *targets = (const char *const *)words + 2;
+    consort_code code;
+    if (session) code = consort_session_send(session, service, targets, (size_t)count - 2, payload, len, &send);
+    else code = consort_multicast(client, service, targets, (size_t)count - 2, payload, len, &send);
     free(payload);
-    if (code == CONSORT_OK) code = consort_flush(client);
+    if (code == CONSORT_OK && client) code = consort_flush(client);
     sent(code, send);
 }
 
-static void print_message(const consort_event *event) {
+static void print_message(const char *kind, const consort_event *event) {
     size_t len;
     const uint8_t *payload = consort_event_payload(event, &len);
-    printf("message service=%s sender=%s length=%zu crc=%08" PRIx32 " to=", NAME(services, consort_event_service(event)),
-           consort_event_sender(event), len, crc32_of(payload, len));
+    printf("%s service=%s sender=%s length=%zu crc=%08" PRIx32 " to=", kind,
+           NAME(services, consort_event_service(event)), consort_event_sender(event), len, crc32_of(payload, len));
     for (size_t i = 0; i < consort_event_group_count(event); i++)
         printf("%s%s", i > 0 ? "," : "", consort_event_group(event, i));
     uint64_t position, incarnation;
@@ -158,11 +176,22 @@ static void print_view(const consort_event *event) {
 
 static void receive_within(int64_t milliseconds) {
     consort_event *event;
-    consort_code code = consort_receive(client, milliseconds, &event);
+    consort_code code = session ? consort_session_receive(session, milliseconds, &event)
+                                : consort_receive(client, milliseconds, &event);
     if (code == CONSORT_NOTHING) { puts("none"); return; }
     if (code != CONSORT_OK) { failed(code); return; }
     switch (consort_event_get_kind(event)) {
-    case CONSORT_EVENT_MESSAGE: print_message(event); break;
+    case CONSORT_EVENT_MESSAGE: print_message("message", event); break;
+    case CONSORT_EVENT_READ: print_message("read", event); break;
+    case CONSORT_EVENT_CAUGHT_UP: puts("caught_up"); break;
+    case CONSORT_EVENT_GAP: puts("gap"); break;
+    case CONSORT_EVENT_PARTED: puts("parted"); break;
+    case CONSORT_EVENT_READING_ENDED: puts("reading_ended"); break;
+    case CONSORT_EVENT_CONNECTED: printf("connected : %s\n", consort_event_text(event)); break;
+    case CONSORT_EVENT_LOST: printf("lost : %s\n", consort_event_text(event)); break;
+    case CONSORT_EVENT_SENT:
+        printf("sent send=%" PRIu64 " fate=%s\n", consort_event_send(event), NAME(fates, consort_event_fate(event)));
+        break;
     case CONSORT_EVENT_GROUP_VIEW: print_group_view(event); break;
     case CONSORT_EVENT_GROUP_SIGNAL: printf("group_signal group=%s\n", consort_event_group(event, 0)); break;
     case CONSORT_EVENT_VIEW: print_view(event); break;
@@ -182,9 +211,32 @@ static void close_it(void) {
     done(code);
 }
 
+static void close_session(void) {
+    consort_code code = consort_session_close(session, CLOSE);
+    consort_session_free(session);
+    session = NULL;
+    done(code);
+}
+
+static void ask_session(const char *request, char **words, int count) {
+    const char *word = count > 0 ? words[0] : "";
+    if (strcmp(request, "join") == 0) done(consort_session_join(session, word));
+    else if (strcmp(request, "leave") == 0) done(consort_session_leave(session, word));
+    else if (strcmp(request, "read") == 0 && count > 0)
+        done(consort_session_read(session, (const char *const *)words + 1, (size_t)count - 1, word));
+    else if (strcmp(request, "send") == 0) send_to(words, count);
+    else if (strcmp(request, "receive") == 0) receive_within(atoll(word));
+    else if (strcmp(request, "wait") == 0) done(consort_session_settle(session, atoll(word)));
+    else if (strcmp(request, "close") == 0) close_session();
+    else wrong("no request");
+}
+
 static void answer(const char *request, char **words, int count) {
     const char *word = count > 0 ? words[0] : "";
+    if (strcmp(request, "has") == 0 && strcmp(word, "session") == 0) { done(CONSORT_OK); return; }
+    if (strcmp(request, "session") == 0) { connect_session(words, count); return; }
     if (strcmp(request, "connect") == 0) { connect_to(words, count); return; }
+    if (session) { ask_session(request, words, count); return; }
     if (!client) { puts("error kind=closed : there is no session"); return; }
     if (strcmp(request, "join") == 0) sent_to_group(consort_join, word);
     else if (strcmp(request, "join_closed") == 0) sent_to_group(consort_join_closed, word);
@@ -209,5 +261,6 @@ int main(void) {
     }
     free(line);
     consort_free(client);
+    consort_session_free(session);
     return 0;
 }

@@ -72,10 +72,11 @@ fn run(options: ConformanceOptions) -> Result<bool, String> {
     };
     let mut played = 0;
     let failed = play(&Program(options.program), &consort, &options.only, |door, scenario, outcome| {
-        played += 1;
+        played += usize::from(outcome.is_some());
         match outcome {
-            Ok(()) => println!("ok    {door:4}  {}", scenario.name),
-            Err(error) => println!("WRONG {door:4}  {}: {error}", scenario.name),
+            Some(Ok(())) => println!("ok    {door:4}  {}", scenario.name),
+            Some(Err(error)) => println!("WRONG {door:4}  {}: {error}", scenario.name),
+            None => println!("lacks {door:4}  {}", scenario.name),
         }
     })?;
     println!("{played} played, {failed} wrong");

@@ -10,8 +10,12 @@ fn the_own_client_passes() {
     let consort = consort_testbed::program_for_tests().unwrap();
     let (mut wrong, mut played) = (Vec::new(), 0);
     let failed = play(&program, &consort, "", |door, scenario, outcome| {
-        played += 1;
-        wrong.extend(outcome.as_ref().err().map(|error| format!("{door}, {}: {error}", scenario.name)));
+        played += usize::from(outcome.is_some());
+        wrong.extend(
+            outcome
+                .and_then(|outcome| outcome.as_ref().err())
+                .map(|error| format!("{door}, {}: {error}", scenario.name)),
+        );
     });
     assert_eq!((failed, wrong), (Ok(0), Vec::new()));
     assert_eq!(played, 2 * SCENARIOS.len());
@@ -30,11 +34,17 @@ fn programs_that_are_no_clients_fail() {
         let program = Program(words.into_iter().map(String::from).collect());
         let mut errors = Vec::new();
         let only = "connects under a name";
-        let failed = play(&program, &consort, only, |_, _, outcome| errors.extend(outcome.clone().err()));
+        let failed = play(&program, &consort, only, |_, _, outcome| {
+            errors.extend(outcome.cloned().and_then(Result::err));
+        });
         assert_eq!(failed, Ok(2), "{program:?}");
         assert!(errors.iter().all(|error| error.contains(said)), "{errors:?}");
     }
     let program = Program(vec!["cat".into()]);
+    let mut lacking = 0;
+    let failed =
+        play(&program, &consort, "at another daemon", |_, _, outcome| lacking += usize::from(outcome.is_none()));
+    assert_eq!((failed, lacking), (Ok(0), 2), "who has no session does not fail");
     let unknown = play(&program, &consort, "dances", |_, _, _| panic!("none is played"));
     assert!(unknown.unwrap_err().contains("no scenario is called like `dances`"));
 }

@@ -2,6 +2,8 @@
 
     python client.py            the blocking client
     python client.py async      the one for asyncio
+
+Likewise the sessions.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ import zlib
 from typing import Any, Awaitable, Callable, Dict, List, Optional
 
 import consort
-from consort import AsyncClient, Cause, Client, Error, Event, Primary, Refusal, Service
+from consort import AsyncClient, AsyncSession, Cause, Client, Error, Fate, Primary, Refusal, Service, Session, SessionEvent
 
 
 def kind(error: Error) -> str:
@@ -34,13 +36,14 @@ def private(members: List[consort.Member]) -> str:
     return ",".join(member.private_name for member in members)
 
 
-def told(event: Optional[Event]) -> str:
+def told(event: Optional[SessionEvent]) -> str:
     if event is None:
         return "none"
     if isinstance(event, consort.Message):
-        line = f"message service={Service(event.service).name.lower()} sender={event.sender} "
+        line = "read" if event.was_read else "message"
+        line += f" service={Service(event.service).name.lower()} sender={event.sender} "
         line += f"length={len(event.payload)} crc={zlib.crc32(event.payload):08x} to={','.join(event.to)}"
-        if event.position is not None:
+        if event.position is not None and event.incarnation is not None:
             line += f" position={event.position} incarnation={event.incarnation}"
         return line
     if isinstance(event, consort.GroupView):
@@ -55,7 +58,14 @@ def told(event: Optional[Event]) -> str:
         return f"view kind={which} primary={Primary(event.primary).name.lower()} members={members} : {event.text}"
     if isinstance(event, consort.Refused):
         return f"refused send={event.send} cause={Refusal(event.cause).name.lower()} : {event.text}"
-    return "other"
+    if isinstance(event, consort.Sent):
+        cause = "" if event.cause is None else f" cause={Refusal(event.cause).name.lower()} : {event.text}"
+        return f"sent send={event.send} fate={Fate(event.fate).name.lower()}{cause}"
+    if isinstance(event, consort.Connected):
+        return f"connected : {event.address}"
+    if isinstance(event, consort.Lost):
+        return f"lost : {event.text}"
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", type(event).__name__).lower()
 
 
 def payload(written: str) -> bytes:
@@ -85,8 +95,8 @@ async def ready(value: Any) -> Any:
     return await value if isinstance(value, Awaitable) else value
 
 
-async def receive(client: Any, seconds: float) -> Optional[Event]:
-    if isinstance(client, Client):
+async def receive(client: Any, seconds: float) -> Optional[SessionEvent]:
+    if isinstance(client, (Client, Session)):
         return client.receive(seconds)
     try:
         # With no time at all it would not even look.
@@ -96,8 +106,9 @@ async def receive(client: Any, seconds: float) -> Optional[Event]:
 
 
 class Told:
-    def __init__(self, connect: Callable[..., Any]) -> None:
+    def __init__(self, connect: Callable[..., Any], connect_session: Callable[..., Any]) -> None:
         self.connect = connect
+        self.connect_session = connect_session
         self.client: Any = None
 
     async def end(self) -> None:
@@ -114,12 +125,27 @@ class Told:
             await self.end()
             self.client = client
             return f"ok name={client.name} node={client.node} message_max={client.message_max}"
+        if (request, words) == ("has", ["session"]):
+            return "ok"
+        if request == "session":
+            session = await ready(self.connect_session(words))
+            await self.end()
+            self.client = session
+            return "ok"
         if self.client is None:
             return "error kind=closed : there is no session"
+        is_session = isinstance(self.client, (Session, AsyncSession))
         if request in ("join", "join_closed"):
-            return f"ok send={await ready(self.client.join(words[0], closed=request == 'join_closed'))}"
+            sent = await ready(self.client.join(words[0], closed=request == "join_closed"))
+            return "ok" if is_session else f"ok send={sent}"
         if request == "leave":
-            return f"ok send={await ready(self.client.leave(words[0]))}"
+            sent = await ready(self.client.leave(words[0]))
+            return "ok" if is_session else f"ok send={sent}"
+        if request == "read":
+            await ready(self.client.read(words[1:], words[0]))
+            return "ok"
+        if request == "send" and is_session:
+            return f"ok send={await ready(self.client.send(service(words[0]), words[2:], payload(words[1])))}"
         if request == "send":
             sent = await ready(self.client.multicast(service(words[0]), words[2:], payload(words[1])))
             if isinstance(self.client, Client):
@@ -128,7 +154,7 @@ class Told:
         if request == "receive":
             return told(await receive(self.client, int(words[0]) / 1000))
         if request == "wait":
-            await ready(self.client.wait_ordered(int(words[0]) / 1000))
+            await ready((self.client.settle if is_session else self.client.wait_ordered)(int(words[0]) / 1000))
             return "ok"
         if request == "close":
             client, self.client = self.client, None
@@ -138,7 +164,10 @@ class Told:
 
 
 async def main() -> None:
-    told_what = Told(AsyncClient.connect if sys.argv[1:] == ["async"] else Client.connect)
+    if sys.argv[1:] == ["async"]:
+        told_what = Told(AsyncClient.connect, AsyncSession.connect)
+    else:
+        told_what = Told(Client.connect, Session.connect)
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         request, *words = line.split()

@@ -1,9 +1,10 @@
 //! This project's own client, told what to do line by line.
 #![allow(clippy::disallowed_methods, reason = "a program")]
 
+mod session;
 mod told;
 
-use consort::{Address, Client, ConnectOptions, GroupName, PrivateName, Service, Target};
+use consort::{Address, Client, ConnectOptions, GroupName, PrivateName, Service, Session, Target};
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::Duration;
 use told::{failure, told, wrong};
@@ -12,30 +13,55 @@ use told::{failure, told, wrong};
 const CLOSE: Duration = Duration::from_secs(10);
 
 fn main() -> std::io::Result<()> {
-    let mut client = None;
+    let mut speaker = None;
     for line in stdin().lock().lines() {
-        let reply = answer(&mut client, &line?).unwrap_or_else(|error| error);
+        let reply = answer(&mut speaker, &line?).unwrap_or_else(|error| error);
         writeln!(stdout(), "{reply}")?;
     }
     Ok(())
 }
 
+/// Who does what is asked for.
+enum Speaker {
+    Client(Box<Client>),
+    Session(Box<Session>),
+}
+
 /// Does what a line asks for. Both ways it comes to a line.
-fn answer(client: &mut Option<Client>, line: &str) -> Result<String, String> {
+fn answer(speaker: &mut Option<Speaker>, line: &str) -> Result<String, String> {
     let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
     let (request, words) = words.split_first().ok_or_else(|| wrong("an empty line"))?;
-    if *request == "connect" {
-        let opened = connect(words)?;
-        let reply = welcome(&opened);
-        *client = Some(opened);
-        return Ok(reply);
+    match (*request, words) {
+        ("has", ["session"]) => return Ok("ok".into()),
+        ("connect", words) => {
+            let opened = connect(words)?;
+            let reply = welcome(&opened);
+            *speaker = Some(Speaker::Client(Box::new(opened)));
+            return Ok(reply);
+        }
+        ("session", words) => {
+            *speaker = Some(Speaker::Session(Box::new(session::connect(words)?)));
+            return Ok("ok".into());
+        }
+        ("close", _) => return close(speaker.take().ok_or_else(nobody)?),
+        _ => {}
     }
-    if *request == "close" {
-        let closing = client.take().ok_or_else(nobody)?;
-        return closing.close(CLOSE).map(|()| "ok".into()).map_err(failure);
+    match speaker.as_mut().ok_or_else(nobody)? {
+        Speaker::Client(client) => ask(client, request, words),
+        Speaker::Session(session) => session::ask(session, request, words),
     }
-    let client = client.as_mut().ok_or_else(nobody)?;
-    match *request {
+}
+
+fn close(speaker: Speaker) -> Result<String, String> {
+    let closed = match speaker {
+        Speaker::Client(client) => client.close(CLOSE),
+        Speaker::Session(session) => session.finish(CLOSE).map(drop),
+    };
+    closed.map(|()| "ok".into()).map_err(failure)
+}
+
+fn ask(client: &mut Client, request: &str, words: &[&str]) -> Result<String, String> {
+    match request {
         "join" => client.join(&group(words)?).map(sent).map_err(failure),
         "join_closed" => client.join_closed(&group(words)?).map(sent).map_err(failure),
         "leave" => client.leave(&group(words)?).map(sent).map_err(failure),
@@ -83,11 +109,15 @@ fn milliseconds(words: &[&str]) -> Result<Duration, String> {
 }
 
 fn send(client: &mut Client, words: &[&str]) -> Result<String, String> {
-    let [service, payload, targets @ ..] = words else { return Err(wrong("no service or no payload")) };
-    let service: Service = service.parse().map_err(wrong)?;
-    let targets: Vec<Target> = targets.iter().copied().map(target).collect::<Result<_, _>>()?;
-    let number = client.multicast(service, &targets, &bytes(payload)?).map_err(failure)?;
+    let (service, targets, payload) = message(words)?;
+    let number = client.multicast(service, &targets, &payload).map_err(failure)?;
     client.flush().map(|()| sent(number)).map_err(failure)
+}
+
+fn message(words: &[&str]) -> Result<(Service, Vec<Target>, Vec<u8>), String> {
+    let [service, payload, targets @ ..] = words else { return Err(wrong("no service or no payload")) };
+    let targets = targets.iter().copied().map(target).collect::<Result<_, _>>()?;
+    Ok((service.parse().map_err(wrong)?, targets, bytes(payload)?))
 }
 
 fn target(name: &str) -> Result<Target, String> {

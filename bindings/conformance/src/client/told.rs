@@ -1,12 +1,17 @@
 //! Events and errors as lines.
-use consort::{ChangeCause, Error, Event, GroupView, Member, Message, NetworkView, Primary, PrivateName, ViewKind};
+use consort::{
+    ChangeCause, Error, Event, Fate, GroupView, Member, Message, NetworkView, Primary, PrivateName, ReadingStatus,
+    SessionEvent, ViewKind,
+};
 use std::fmt::{Display, Write};
 
 /// An event; `none` where there is none.
 pub(crate) fn told(event: Option<&Event>) -> String {
     match event {
         None => "none".into(),
-        Some(Event::Message(message)) => of_message(message),
+        Some(Event::Message(message)) => of_message("message", message),
+        Some(Event::Read(message)) => of_message("read", message),
+        Some(Event::Reading(status)) => of_reading(status).into(),
         Some(Event::GroupView(view)) => of_group_view(view),
         Some(Event::GroupSignal(signal)) => format!("group_signal group={}", signal.group),
         Some(Event::View(view)) => of_view(view),
@@ -17,12 +22,39 @@ pub(crate) fn told(event: Option<&Event>) -> String {
     }
 }
 
-fn of_message(message: &Message) -> String {
+/// An event of a session; `none` where there is none.
+pub(crate) fn told_of_session(event: Option<&SessionEvent>) -> String {
+    match event {
+        None => "none".into(),
+        Some(SessionEvent::Event(event)) => told(Some(event)),
+        Some(SessionEvent::Sent { send, fate }) => match fate {
+            Fate::Ordered { .. } => format!("sent send={send} fate=ordered"),
+            Fate::Refused(refusal) => format!("sent send={send} fate=refused cause={} : {refusal}", refusal.cause),
+            Fate::Forgotten => format!("sent send={send} fate=forgotten"),
+        },
+        Some(SessionEvent::Connected { address }) => format!("connected : {address}"),
+        Some(SessionEvent::Lost { why }) => format!("lost : {why}"),
+        Some(SessionEvent::Gap { .. }) => "gap".into(),
+        Some(SessionEvent::Parted { .. }) => "parted".into(),
+        Some(_) => "other".into(),
+    }
+}
+
+const fn of_reading(status: &ReadingStatus) -> &'static str {
+    match status {
+        ReadingStatus::CaughtUp { .. } => "caught_up",
+        ReadingStatus::Lost { .. } | ReadingStatus::Gap { .. } => "gap",
+        ReadingStatus::Ended(_) => "reading_ended",
+        _ => "other",
+    }
+}
+
+fn of_message(kind: &str, message: &Message) -> String {
     let sender = message.sender_private().map(|name| name.to_string()).unwrap_or_default();
     let (service, payload) = (message.service(), message.payload());
     let to: Vec<_> = message.groups().collect();
     let (length, crc, to) = (payload.len(), crc32fast::hash(payload), to.join(","));
-    let mut line = format!("message service={service} sender={sender} length={length} crc={crc:08x} to={to}");
+    let mut line = format!("{kind} service={service} sender={sender} length={length} crc={crc:08x} to={to}");
     if let Some((position, daemon)) = message.position().zip(message.sender_daemon()) {
         let _ = write!(line, " position={position} incarnation={}", daemon.incarnation.0);
     }
@@ -97,6 +129,9 @@ const fn kind(error: &Error) -> &'static str {
         Error::NobodyReceives => "nobody_receives",
         Error::ConnectionLost { .. } => "connection_lost",
         Error::Disconnected { .. } => "disconnected",
+        Error::Unreachable { .. } => "unreachable",
+        Error::TakenOver => "taken_over",
+        Error::NotOpened(_) => "not_opened",
         _ => "other",
     }
 }

@@ -3,6 +3,7 @@ mod ending;
 mod groups;
 mod messages;
 mod opening;
+mod sessions;
 
 use crate::daemon::Daemon;
 use crate::player::{Player, Program};
@@ -17,10 +18,23 @@ pub struct Scenario {
     /// What it does, as a sentence.
     pub name: &'static str,
     run: fn(&Stage) -> Outcome,
+    /// What not every client has: the request by which it is used.
+    needs: Option<&'static str>,
 }
 
 const fn scenario(name: &'static str, run: fn(&Stage) -> Outcome) -> Scenario {
-    Scenario { name, run }
+    Scenario { name, run, needs: None }
+}
+
+impl Scenario {
+    const fn needs(self, request: &'static str) -> Self {
+        Self { needs: Some(request), ..self }
+    }
+
+    fn is_for(&self, program: &Program) -> Result<bool, String> {
+        let Some(request) = self.needs else { return Ok(true) };
+        Ok(program.start()?.ask(&format!("has {request}"))?.kind() == "ok")
+    }
 }
 
 /// All scenarios.
@@ -47,6 +61,7 @@ pub const SCENARIOS: &[Scenario] = &[
     scenario("is told that its daemon stops", ending::daemon_stops),
     scenario("is told that its daemon is gone", ending::daemon_dies),
     scenario("is told that its daemon is silent", ending::daemon_freezes),
+    scenario("goes on at another daemon, with each message once", sessions::fails_over).needs("session"),
 ];
 
 /// Where a scenario plays: a daemon of its own, and the program that is tried.
@@ -114,8 +129,8 @@ impl Stage<'_> {
     }
 }
 
-/// Plays those scenarios whose names contain `filter`, through each door, and tells each outcome as it comes; how many
-/// failed.
+/// Plays those scenarios whose names contain `filter`, through each door, and tells each outcome as it comes, none where the
+/// client lacks what the scenario needs; how many failed.
 ///
 /// # Errors
 /// If no daemon starts, or none was played.
@@ -123,7 +138,7 @@ pub fn play(
     program: &Program,
     consort: &Path,
     filter: &str,
-    mut tell: impl FnMut(&str, &Scenario, &Outcome),
+    mut tell: impl FnMut(&str, &Scenario, Option<&Outcome>),
 ) -> Result<usize, String> {
     let consort: PathBuf = consort.into();
     let chosen: Vec<_> = SCENARIOS.iter().filter(|scenario| scenario.name.contains(filter)).collect();
@@ -133,10 +148,15 @@ pub fn play(
     let mut failed = 0;
     for (by, door) in DOORS {
         for scenario in &chosen {
+            // A program that cannot even be asked fails by itself.
+            if !scenario.is_for(program).unwrap_or(true) {
+                tell(door, scenario, None);
+                continue;
+            }
             let daemon = Daemon::start(&consort).map_err(|error| error.to_string())?;
             let outcome = (scenario.run)(&Stage { program, consort: &consort, daemon, by });
             failed += usize::from(outcome.is_err());
-            tell(door, scenario, &outcome);
+            tell(door, scenario, Some(&outcome));
         }
     }
     Ok(failed)
