@@ -178,7 +178,8 @@ fn a_history_begun_anew_ends_a_replica_that_has_another_one() {
 #[test]
 fn a_machine_that_took_a_part_of_a_state_leaves_no_checkpoint_of_it() {
     let mut scene = Scene::new();
-    let forgetful = |options: Options| options.log_bytes(1).checkpoint_every(1_000);
+    // All begin together, so that none begins with a state.
+    let forgetful = |options: Options| options.founders(3).log_bytes(1).checkpoint_every(1_000);
     let [a, _b] = ["a", "b"].map(|name| scene.start(name, Manner::Yields, forgetful));
     let at_third = |mut options: Options| {
         options.daemons.rotate_left(2);
