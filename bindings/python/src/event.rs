@@ -1,10 +1,10 @@
 //! Events, as Python sees them.
+use crate::place::{ViewId, view_id};
 use crate::reading;
 use consort::{Error, Event, GroupViewId, MemberId, PrivateName, ReadingStatus, ViewKind};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use std::fmt;
 
 /// The next message of the order for a group this client is in, or that it reads.
 #[pyclass(frozen, get_all, module = "consort")]
@@ -47,20 +47,6 @@ pub(crate) struct Member {
     number: u32,
     /// Members with the same number moved together.
     set: u16,
-}
-
-/// Names a view, or a membership of a group. Compare for equality only.
-#[pyclass(frozen, get_all, eq, hash, module = "consort")]
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct ViewId {
-    /// The view's number.
-    number: u64,
-    /// The node of its representative.
-    node: u16,
-    /// Which life of that.
-    incarnation: u64,
-    /// Which change in that view; 0 of a view of the network.
-    change: u64,
 }
 
 /// A group this client is in changed, here in the order.
@@ -121,19 +107,6 @@ impl Member {
     fn __repr__(&self) -> String {
         let of = if self.name.is_empty() { format!("n{}", self.node) } else { self.private_name.clone() };
         format!("Member({of:?})")
-    }
-}
-
-#[pymethods]
-impl ViewId {
-    fn __repr__(&self) -> String {
-        self.to_string()
-    }
-}
-
-impl fmt::Display for ViewId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ViewId({}@n{}, change={})", self.number, self.node, self.change)
     }
 }
 
@@ -254,14 +227,4 @@ fn client(member: &consort::Member, set: u16) -> Member {
 const fn daemon(member: MemberId) -> Member {
     let (node, incarnation) = (member.node.0, member.incarnation.0);
     Member { private_name: String::new(), name: String::new(), node, incarnation, number: 0, set: 0 }
-}
-
-pub(crate) const fn view_id(id: GroupViewId) -> ViewId {
-    let representative = id.view.representative;
-    ViewId {
-        number: id.view.number,
-        node: representative.node.0,
-        incarnation: representative.incarnation.0,
-        change: id.change,
-    }
 }

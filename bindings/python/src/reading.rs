@@ -1,19 +1,9 @@
 //! Reading by position: where it begins, and what is told of it beside messages.
-use crate::event::{ViewId, view_id};
 use crate::failure::Failure;
-use consort::{GroupViewId, Position, ReadFrom, ReadingEnd, ReadingStatus};
+use crate::place::Place;
+use consort::{ReadFrom, ReadingEnd, ReadingStatus};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-
-/// Where a message stands. Several that were ordered as one have one position, and are counted by `index` from 0.
-#[pyclass(frozen, get_all, eq, hash, module = "consort")]
-#[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
-    position: u64,
-    index: u16,
-    /// The view that the position belongs to; none where positions last.
-    view: Option<ViewId>,
-}
 
 /// A reading begins: the messages follow.
 #[pyclass(frozen, get_all, module = "consort")]
@@ -53,18 +43,6 @@ pub(crate) struct ReadingEnded {
 }
 
 #[pymethods]
-impl Place {
-    fn __str__(&self) -> String {
-        consort::Place { position: self.position, index: self.index }.to_string()
-    }
-
-    pub(crate) fn __repr__(&self) -> String {
-        let of = self.view.as_ref().map(|view| format!(", view={view}")).unwrap_or_default();
-        format!("Place({}{of})", self.__str__())
-    }
-}
-
-#[pymethods]
 impl ReadingBegan {
     fn __repr__(&self) -> String {
         format!("ReadingBegan(start={})", self.start.__repr__())
@@ -89,18 +67,6 @@ impl Gap {
 impl ReadingEnded {
     fn __repr__(&self) -> String {
         format!("ReadingEnded(cause={}, {:?})", self.cause, self.text)
-    }
-}
-
-impl From<consort::Place> for Place {
-    fn from(consort::Place { position, index }: consort::Place) -> Self {
-        Self { position, index, view: None }
-    }
-}
-
-impl From<consort::ViewPlace> for Place {
-    fn from(consort::ViewPlace { view, at: Position(position), index }: consort::ViewPlace) -> Self {
-        Self { position, index, view: Some(view_id(GroupViewId { view, change: 0 })) }
     }
 }
 

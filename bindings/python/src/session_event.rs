@@ -1,6 +1,7 @@
 //! What a session tells beside the events of a client.
 use crate::event;
-use crate::reading::{Gap, Place};
+use crate::place::Place;
+use crate::reading::Gap;
 use consort::{Event, Fate, HistoryPlace, ReadingStatus, SessionEvent};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
