@@ -54,22 +54,24 @@ impl History {
                 }
             }
             Occurrence::Primary(view) => drop(self.primary.insert(*view)),
-            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, .. }) if *number > 0 => {
-                self.on_table(life, *number, *flag);
+            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, view, .. })
+                if *number > 0 =>
+            {
+                self.on_table(life, *number, *flag, view == number);
             }
             _ => {}
         }
     }
 
-    /// A node has the table of a view, which counts now.
-    fn on_table(&mut self, life: ProcessIncarnation, of: u64, counts: bool) {
+    /// A node has the table of a view, which counts now, and in which it may stand. One that took the table of another may
+    /// have been in another view of that number, by itself.
+    fn on_table(&mut self, life: ProcessIncarnation, of: u64, counts: bool, stands: bool) {
         self.of.entry(life).or_default().insert(of);
-        // No life is in two views of one number.
         let is_known = self.counted.get(&of).is_some_and(|members| members.contains(&life));
         if counts && !is_known {
             self.lapse(false);
         }
-        if let Some(members) = self.views.get(&(of, life)).filter(|_| !is_known) {
+        if let Some(members) = self.views.get(&(of, life)).filter(|_| stands && !is_known) {
             self.counted.insert(of, members.clone());
         }
     }

@@ -155,11 +155,19 @@ impl ReaderResumption {
         self.is_up_to_date(account)
     }
 
+    /// When a daemon came to the view that it is in; now, if it is in none.
+    fn settles(&self, life: ProcessIncarnation) -> Instant {
+        self.known.present(life).map_or(self.now, |(_, since)| since)
+    }
+
     /// All that its daemon has told members is told to it, too.
     fn is_up_to_date(&self, account: &Account) -> Verdict {
         let long_ago = before(self.now, PATIENCE);
         match (&account.asked, &account.segment) {
-            (Some(asked), _) if self.live.contains(&asked.life) && asked.at < long_ago => {
+            // That a group is read stands in the order first, which may stand still until a view comes.
+            (Some(asked), _)
+                if self.live.contains(&asked.life) && self.settles(asked.life).max(asked.at) < long_ago =>
+            {
                 Err(format!("has asked {} at {} ms, and is not answered", asked.life, asked.at))
             }
             (None, Some(segment)) if self.live.contains(&segment.life) => self.has_read_on(segment, long_ago),

@@ -71,6 +71,19 @@ fn what_is_told_where_no_majority_remembers_is_forgotten_until_the_next_view_cou
 }
 
 #[test]
+fn who_took_the_table_of_a_view_of_the_same_number_as_its_own_does_not_remember() {
+    let counts =
+        |view: u64| format!("n0 numbers table view {view} as {view} so\n n1 numbers table view {view} as {view} so\n");
+    let (five, seven) = (counts(5), counts(7));
+    let apart = "n2 starts\n n2 installs 7 of n2\n n2 closes 7 with n2\n";
+    let seventh = "n0 closes 5 with n0 n1\n n0 installs 7 of n0 n1\n n1 closes 5 with n0 n1\n n1 installs 7 of n0 n1\n";
+    let meet = "n1 closes 7 with n0 n1\n n1 installs 8 of n0 n1 n2\n n2 installs 8 of n0 n1 n2\n n2 numbers table view 8 as 7\n";
+    let forgotten = "n0 crashes\n n1 numbers asked so\n n1 numbers opened so";
+    let script = format!("{five} n0 numbers opened as 2\n {seventh} {seven} {apart} {meet} {forgotten}");
+    assert_eq!(sent(&script), [""; 0], "n1 alone remembers");
+}
+
+#[test]
 fn in_the_end_all_sends_have_their_fate_where_a_view_counts() {
     let settled = "n0 numbers settled as 2\n";
     let counts = "n0 calls 5 primary\n n0 numbers table view 5 as 5 so\n n1 numbers table view 5 as 5 so\n";

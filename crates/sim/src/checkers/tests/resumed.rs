@@ -107,6 +107,14 @@ fn in_view(step: ResumedStep, number: u64, at: u64) -> ResumedRecord {
 }
 
 #[test]
+fn who_asks_is_answered_unless_the_daemon_has_yet_to_come_to_a_view() {
+    let asks =
+        |script: &mut Script| script.note(2, Occurrence::Start { late: false }).reads(0, 2).asks(2, 3, NOBODY).broken();
+    assert_eq!(asks(&mut Script::new()), [""; 0], "its disk is slow");
+    assert_eq!(asks(Script::new().installs(2, 6, false, &[2])), ["RS"]);
+}
+
+#[test]
 fn each_message_is_read_once_in_order_and_none_is_left_out() {
     assert_eq!(Script::new().reads(0, 3).broken(), [""; 0]);
     assert_eq!(Script::new().reads(0, 2).broken(), ["RS"], "3 was never told");
