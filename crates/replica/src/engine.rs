@@ -110,6 +110,8 @@ pub(crate) struct Engine {
     came: Option<BTreeSet<ReplicaId>>,
     /// By which its line goes on in this view, if it was not elected there.
     claim: Option<Claim>,
+    /// Views that its line went through since it took something. Who took something there, alone, is of the same line.
+    silent: BTreeSet<u64>,
     bound: BTreeMap<ReplicaId, Peer>,
     /// Those that asked, at which step.
     asks: BTreeMap<ReplicaId, (Hello, u64)>,
@@ -153,6 +155,7 @@ impl Engine {
             line,
             came: None,
             claim: None,
+            silent: BTreeSet::new(),
             bound: BTreeMap::new(),
             asks: BTreeMap::new(),
             seen,
@@ -307,7 +310,8 @@ impl Engine {
     fn on_view(&mut self, membership: Membership) {
         let Some(me) = self.me else { return };
         let Membership { at, members, together, .. } = membership;
-        (self.at, self.members, self.closing) = (at, members, false);
+        let left = std::mem::replace(&mut self.at, at).0;
+        (self.members, self.closing) = (members, false);
         self.goodbyes.clear();
         self.stop_donating(|_| true);
         self.asks.clear();
@@ -320,7 +324,7 @@ impl Engine {
                 && is_majority(&came, &self.line.current)
                 && is_majority(&came, &self.line.firm)
             {
-                return self.go_on(came);
+                return self.go_on(left, came);
             }
             self.clean = true;
         }
@@ -330,6 +334,7 @@ impl Engine {
 
     fn lag(&mut self) {
         (self.follows, self.closing, self.came, self.claim) = (false, false, None, None);
+        self.silent.clear();
         self.stop_donating(|_| true);
         self.hellos.clear();
         (self.buffer, self.served) = (None, false);
@@ -405,6 +410,7 @@ impl Engine {
     fn take(&mut self, frame: Frame) {
         self.line.step += 1;
         self.line.epoch = self.at.0;
+        self.silent.clear();
         if let Some(came) = self.came.take() {
             self.bound.retain(|id, _| came.contains(id));
             self.line.current = came;

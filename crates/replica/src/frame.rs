@@ -61,9 +61,14 @@ pub(crate) struct Claim {
     pub epoch: u64,
     pub step: u64,
     pub end: Point,
+    /// The views that the line went through since it took something.
+    pub silent: BTreeSet<u64>,
 }
 
 impl Claim {
+    /// So many views are named, the latest.
+    pub const SILENT_MOST: usize = 64;
+
     /// Those of one line are equal. Of two lines that one is later which a view that counts followed later.
     pub const fn rank(&self) -> (u64, u64, u64, u64, u128) {
         (self.epoch, self.step, self.end.position, self.history, self.end.digest.0)
@@ -78,13 +83,17 @@ impl Claim {
         out.put_u64(self.epoch);
         out.put_u64(self.step);
         put_point(out, self.end);
+        out.put_u32(self.silent.len() as u32);
+        self.silent.iter().for_each(|view| out.put_u64(*view));
     }
 
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (view, came) = (reader.u64("view")?, read_ids(reader)?);
         let (history, epoch) = (reader.u64("history")?, reader.u64("epoch")?);
         let (step, end) = (reader.u64("step")?, read_point(reader)?);
-        Ok(Self { view, came, history, epoch, step, end })
+        let count = read_count(reader, 8, "silent views")?;
+        let silent = (0..count).map(|_| reader.u64("silent view")).collect::<Result<_, _>>()?;
+        Ok(Self { view, came, history, epoch, step, end, silent })
     }
 }
 
@@ -270,7 +279,8 @@ mod tests {
             line,
             applied: point,
         };
-        let claim = Claim { view: 5, came: [id].into(), history: 1, epoch: 2, step: 3, end: point };
+        let claim =
+            Claim { view: 5, came: [id].into(), history: 1, epoch: 2, step: 3, end: point, silent: [3, 4].into() };
         vec![
             Frame::Command { origin, number: 5, body: Bytes::from_static(b"set") },
             Frame::Mark { origin, number: 6 },

@@ -278,7 +278,8 @@ mod tests {
         let mut seen = Seen::default();
         seen.insert(Origin(5), 1, 1);
         seen.insert(Origin(5), 7, 2);
-        let claim = Claim { view: 2, came: [id].into(), history: 1, epoch: 1, step: 4, end: line.end };
+        let claim =
+            Claim { view: 2, came: [id].into(), history: 1, epoch: 1, step: 4, end: line.end, silent: [1].into() };
         let (bound, asks) = ([(ReplicaId(4), peer)].into(), vec![(hello, 9)]);
         Gift { ask: 3, covers: 2, base, line, bound, asks, seen, claim: Some(claim) }
     }

@@ -8,10 +8,17 @@ use crate::line::{Line, Origin, ReplicaId};
 use std::collections::BTreeSet;
 
 impl Engine {
-    /// It goes on with these, once a message of this view shows that they do.
-    pub(super) fn go_on(&mut self, came: BTreeSet<ReplicaId>) {
+    /// It goes on with these, which left that view together, once a message of this view shows that they do.
+    pub(super) fn go_on(&mut self, left: u64, came: BTreeSet<ReplicaId>) {
         let Line { history, epoch, step, end, .. } = self.line;
-        let claim = Claim { view: self.at.0, came: came.clone(), history, epoch, step, end };
+        if left > epoch {
+            self.silent.insert(left);
+        }
+        while self.silent.len() > Claim::SILENT_MOST {
+            self.silent.pop_first();
+        }
+        let silent = self.silent.clone();
+        let claim = Claim { view: self.at.0, came: came.clone(), history, epoch, step, end, silent };
         (self.came, self.claim) = (Some(came), Some(claim.clone()));
         self.effects.push_back(Effect::Send(Frame::Claim(Box::new(claim))));
     }
@@ -21,8 +28,12 @@ impl Engine {
         let Some(own) = self.claim.as_ref().filter(|_| self.follows) else { return false };
         match frame {
             Frame::Claim(other) => other.view == own.view && other.rank() > own.rank(),
-            // One who followed a later view, and lags, knows of a line that went on there.
-            Frame::Hello(hello) => self.is_of_now(hello) && (own.epoch + 1..own.view).contains(&hello.line.epoch),
+            // One who followed a later view, and lags, knows of a line that went on there; or it took alone what was said in
+            // a view that this line went through.
+            Frame::Hello(hello) => {
+                let theirs = hello.line.epoch;
+                self.is_of_now(hello) && (own.epoch + 1..own.view).contains(&theirs) && !own.silent.contains(&theirs)
+            }
             _ => false,
         }
     }

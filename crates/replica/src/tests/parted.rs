@@ -68,6 +68,31 @@ fn those_that_were_thought_lost_and_live_have_parted_from_the_forced_history_who
 }
 
 #[test]
+fn who_took_alone_what_was_said_in_a_view_that_the_others_went_through_is_no_other_line() {
+    let mut stage = Stage::founded(3);
+    stage.change((2, 0), &[1, 2, 3], &[&[1, 2, 3]]);
+    let claim = stage.order.pop_front().expect("each claims the view");
+    stage.order.clear();
+    // 3 is cut off with it behind the signal; 1 and 2 take nothing in that view, nor in the next one.
+    stage.actor(3).engine.on_signal();
+    stage.actor(3).engine.on_frame(claim);
+    stage.change((3, 0), &[3], &[&[3]]);
+    stage.change((4, 0), &[1, 2], &[&[1, 2]]);
+    stage.order.clear();
+    stage.change((5, 0), &[1, 2, 3], &[&[1, 2], &[3]]);
+    stage.order.push_front(command(9, 1));
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(9, 1)]);
+    // It connects again, and says so once more.
+    stage.order.push_back(command(9, 2));
+    stage.restart(3, |settings| settings);
+    stage.change((5, 3), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(9, 1), (9, 2)]);
+    assert!([1, 2, 3].iter().all(|id| stage.actor(*id).parted.is_empty()));
+}
+
+#[test]
 fn a_history_begun_anew_counts_where_it_meets_the_one_before() {
     for turn in 0..2 {
         let mut stage = Stage::founded(1);
