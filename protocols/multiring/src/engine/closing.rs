@@ -33,6 +33,8 @@ pub(super) struct Closing {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     asker: MemberId,
+    /// By which it went.
+    ring: RingNumber,
     member: usize,
     /// From here to before there: numbers, and offsets in them.
     first: (u64, usize),
@@ -41,8 +43,8 @@ pub(super) struct Answer {
     at: Instant,
 }
 
-/// So many pieces may wait for what stands before them.
-const EARLY: usize = 4096;
+/// So many pieces may wait for what stands before them; in tests fewer, so that more come.
+const EARLY: usize = if cfg!(test) { 256 } else { 4096 };
 /// So many bytes answer one request, one piece always.
 const BURST: usize = 96 << 10;
 /// Nobody waits for an answer longer than this part of the time after which the membership takes a member for silent.
@@ -139,7 +141,7 @@ impl MultiRing {
         if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) || silent {
             return;
         }
-        let Some(to_all) = self.answers_all(now, from, member, first) else { return };
+        let Some(to_all) = self.answers_all(now, ring, from, member, first) else { return };
         let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return };
         let packet_room = self.config.ring.datagram.packet_room() - PIECES_AROUND;
         let (pieces, next) = self.burst(member, first, packet_room - PIECE_HEADER);
@@ -153,14 +155,22 @@ impl MultiRing {
             self.relay(ring, Relayed { from: self.me(), to, content });
         }
         if let Some(room) = &mut self.room {
-            room.answer = Some(Answer { asker: from, member, first, next, to_all, at: now });
+            room.answer = Some(Answer { asker: from, ring, member, first, next, to_all, at: now });
         }
     }
 
     /// Whether an answer goes to all, as somebody else asked a short while ago; none if all were just given it.
-    fn answers_all(&self, now: Instant, from: MemberId, member: usize, place: (u64, usize)) -> Option<bool> {
+    fn answers_all(
+        &self,
+        now: Instant,
+        ring: RingNumber,
+        from: MemberId,
+        member: usize,
+        place: (u64, usize),
+    ) -> Option<bool> {
         //= TM41
-        let Some(last) = self.room.as_ref().and_then(|room| room.answer) else { return Some(false) };
+        let last = self.room.as_ref().and_then(|room| room.answer).filter(|last| last.ring == ring);
+        let Some(last) = last else { return Some(false) };
         let known = last.to_all && last.member == member && (last.first..last.next).contains(&place);
         if known && now < last.at + self.config.membership.repeat {
             return None;
@@ -237,8 +247,12 @@ impl MultiRing {
         let member = usize::from(piece.member);
         let lacks = room.store.held().get(member).is_some_and(|held| piece.number > *held);
         let agreed = closing.cut.held.get(member).is_some_and(|agreed| piece.number <= *agreed);
-        if lacks && agreed && closing.early.len() < EARLY {
+        if lacks && agreed {
             closing.early.insert((member, piece.number, piece.offset), piece);
+            // What is asked for is of the first member that something is lacking of: never the last of these.
+            if closing.early.len() > EARLY {
+                closing.early.pop_last();
+            }
         }
         let mut answered = false;
         while let Some(last) = self.take_piece(member) {

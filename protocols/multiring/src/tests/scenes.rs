@@ -189,6 +189,33 @@ fn many_who_lack_much_when_a_view_ends_do_not_swamp_the_one_who_holds_it() {
 }
 
 #[test]
+fn who_misses_a_part_of_an_answer_to_all_is_not_kept_from_it_by_what_came_behind() {
+    //= TM41 test
+    let mut cluster = formed(&[&[1, 2, 3], &[3, 4], &[3, 5, 6, 7, 8, 9, 10, 11, 12]]);
+    cluster.toll = 50_000;
+    cluster.cut(2, &[3]);
+    cluster.run(60);
+    cluster.cut(3, &[3]);
+    for _ in 0..6_000 {
+        cluster.submit(1, Service::Agreed, 10);
+        cluster.submit(2, Service::Agreed, 10);
+    }
+    while cluster.counter(3, "token_losses") == 0 {
+        cluster.run(1);
+    }
+    cluster.heal();
+    cluster.cut(2, &[]);
+    cluster.cut(3, &[]);
+    cluster.loss = 0.05;
+    cluster.run(4_000);
+    cluster.loss = 0.0;
+    cluster.run(2_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    at_rest(&mut cluster);
+    assert_eq!(cluster.texts(12).len(), 12_000);
+}
+
+#[test]
 fn a_view_begins_in_a_ring_once_all_have_said_so() {
     //= TM30 test
     let mut cluster = Cluster::new(3, config(&[&[1, 2, 3], &[3, 4]]));
