@@ -78,6 +78,11 @@ impl Pump {
         Ok(Turn::More)
     }
 
+    /// Whether the plain side says nothing more.
+    pub(crate) const fn plain_has_ended(&self) -> bool {
+        self.plain_ended
+    }
+
     fn is_done(&self) -> bool {
         self.plain_told && self.plain_ended && !self.tls.wants_write()
     }

@@ -15,6 +15,10 @@ use std::time::{Duration, Instant};
 
 /// How long a handshake may take.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+/// So long a handshake has at least, where others wait for its place.
+const HANDSHAKE_LEAST: Duration = Duration::from_secs(2);
+/// How long a client may take the rest in which its daemon has left.
+const LINGER: Duration = Duration::from_secs(5);
 /// How long a door that is dropped waits for its thread to close its listeners, at most.
 const CLOSING: Duration = Duration::from_secs(2);
 /// How long nobody is let in where there are no descriptors left.
@@ -110,6 +114,14 @@ struct Guest {
     peer: SocketAddr,
     /// The plain end, until the handshake is over, and when it must be.
     waits: Option<(StdUnixStream, Instant)>,
+    /// Once its daemon has left it, when it must be gone.
+    lingers: Option<Instant>,
+}
+
+impl Guest {
+    fn deadline(&self) -> Option<Instant> {
+        self.waits.as_ref().map(|(_, until)| *until).or(self.lingers)
+    }
 }
 
 impl Hall {
@@ -174,7 +186,7 @@ impl Hall {
     }
 
     fn next_deadline(&self) -> Option<Duration> {
-        let late = self.guests.values().filter_map(|guest| guest.waits.as_ref()).map(|(_, until)| *until);
+        let late = self.guests.values().filter_map(Guest::deadline);
         let paused = self.paused_until.filter(|_| !self.ready.is_empty());
         late.chain(paused).min().map(|until| until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
@@ -186,7 +198,7 @@ impl Hall {
         self.paused_until = None;
         while let Some(at) = self.ready.pop_first() {
             loop {
-                if self.guests.len() >= self.most {
+                if self.guests.len() >= self.most && !self.make_room() {
                     return self.pause(at);
                 }
                 match self.listeners[at].accept() {
@@ -200,6 +212,15 @@ impl Hall {
                 }
             }
         }
+    }
+
+    /// Who has begun a handshake long ago, and not ended it, makes room for another. Whether there is some.
+    fn make_room(&mut self) -> bool {
+        let long_ago = Instant::now() + HANDSHAKE.saturating_sub(HANDSHAKE_LEAST);
+        let waits = |guest: &Guest| guest.waits.as_ref().is_some_and(|(_, until)| *until <= long_ago);
+        let Some((oldest, _)) = self.guests.iter().find(|(_, guest)| waits(guest)) else { return false };
+        self.end(*oldest, &io::Error::new(ErrorKind::TimedOut, "no whole handshake yet, and others wait"));
+        true
     }
 
     fn pause(&mut self, listener: usize) {
@@ -228,7 +249,7 @@ impl Hall {
         let tls = ServerConnection::new(self.tls.config()).map_err(io::Error::other)?;
         let mut pump = Pump::new(tls.into(), stream, UnixStream::from_std(own));
         pump.register(self.poll.registry(), Token(self.next))?;
-        Ok(Guest { pump, peer, waits: Some((other, Instant::now() + HANDSHAKE)) })
+        Ok(Guest { pump, peer, waits: Some((other, Instant::now() + HANDSHAKE)), lingers: None })
     }
 
     fn serve(&mut self, id: usize) {
@@ -236,6 +257,9 @@ impl Hall {
         let turn = guest.pump.turn();
         if turn.is_ok() && !guest.pump.is_handshaking() && guest.waits.is_some() {
             self.hand_over(id);
+        }
+        if let Some(guest) = self.guests.get_mut(&id).filter(|guest| guest.pump.plain_has_ended()) {
+            guest.lingers.get_or_insert_with(|| Instant::now() + LINGER);
         }
         match turn {
             Ok(Turn::Waits) => {}
@@ -267,9 +291,9 @@ impl Hall {
 
     fn end_late(&mut self) {
         let now = Instant::now();
-        let late = |guest: &Guest| guest.waits.as_ref().is_some_and(|(_, until)| *until <= now);
+        let late = |guest: &Guest| guest.deadline().is_some_and(|until| until <= now);
         let late: Vec<usize> = self.guests.iter().filter(|(_, guest)| late(guest)).map(|(id, _)| *id).collect();
-        let error = io::Error::new(ErrorKind::TimedOut, "no whole handshake in time");
+        let error = io::Error::new(ErrorKind::TimedOut, "no whole handshake, or no end, in time");
         late.into_iter().for_each(|id| self.end(id, &error));
     }
 }

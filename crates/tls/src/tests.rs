@@ -169,6 +169,24 @@ fn garbage_and_silence_end_their_own_connections_and_no_other() {
 }
 
 #[test]
+fn who_does_not_shake_hands_or_does_not_go_when_its_daemon_has_makes_room_for_others() {
+    let authority = authority();
+    let (door, tls) = (door(&authority, None), client(&authority, None));
+    let address = door.addresses()[0];
+    let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let mut stay = Vec::new();
+    for _ in 0..8 {
+        stay.push(connect(&tls, address, "localhost").unwrap());
+        drop(arrival(&door));
+    }
+    let bridge = connect(&tls, address, "localhost").unwrap();
+    let mut there = arrival(&door);
+    (&bridge.stream).write_all(b"hello").unwrap();
+    assert_eq!(read(&mut there.stream, 5), b"hello");
+    drop((silent, stay));
+}
+
+#[test]
 fn a_door_that_is_dropped_lets_nobody_in_and_what_is_said_goes_on() {
     let authority = authority();
     let door = door(&authority, None);

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 
-/// How many connections there may be; the oldest makes room for another.
+/// How many connections there may be; the oldest makes room for another, by TLS once it has had two seconds to shake hands.
 pub const CONNECTIONS: usize = 256;
 
 /// Where it is asked.
