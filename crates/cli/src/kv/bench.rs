@@ -112,7 +112,7 @@ fn load(options: &Options, address: &str, number: u64, end: u64) -> Outcome<Meas
             let key = format!("bench:{:010}", rng.below(options.keys)).into_bytes();
             let is_get = rng.below(100) < options.reads;
             gets.push(is_get);
-            if is_get { server.add(&[b"GET", &key[..]]) } else { server.add(&[b"SET", &key[..], &value]) }
+            if is_get { server.add(&[&b"GET"[..], &key]) } else { server.add(&[&b"SET"[..], &key, &value]) }
         }
         let sent = clock::now_ns();
         server.flush().trying(|| address.to_owned())?;
