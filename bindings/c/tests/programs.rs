@@ -285,11 +285,9 @@ fn the_client_in_c_passes_every_scenario() {
     let program = Program(vec!["env".into(), library, client.display().to_string()]);
     let mut wrong = Vec::new();
     let failed = play(&program, &program_for_tests().unwrap(), "", |door, scenario, outcome| {
-        wrong.extend(
-            outcome
-                .and_then(|outcome| outcome.as_ref().err())
-                .map(|error| format!("{door}, {}: {error}", scenario.name)),
-        );
+        // It has all that any client has.
+        let error = outcome.map_or_else(|| Some("lacks it".to_owned()), |outcome| outcome.as_ref().err().cloned());
+        wrong.extend(error.map(|error| format!("{door}, {}: {error}", scenario.name)));
     });
     assert_eq!((failed, wrong), (Ok(0), Vec::new()));
 }

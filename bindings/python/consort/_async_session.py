@@ -87,6 +87,8 @@ class AsyncSession:
         self._made = self._told = 0
         self._outcomes: Dict[int, "asyncio.Future[_consort.Sent]"] = {}
         self._came = asyncio.Event()
+        #: It settles, and is closed then.
+        self._ends = False
         self._is_closing = False
         self._may_read = True
         self._is_wanted = True
@@ -170,8 +172,7 @@ class AsyncSession:
             self._tell(self._count, None)
             return sent
 
-        if self._unread > UNREAD_MAX:
-            raise Unread(f"{self._unread} bytes of events wait to be received; receive them before sending more")
+        self._check_unread()
         return await self._do(sends, self._send_within)
 
     async def outcome(self, send: int, timeout: Optional[float] = None) -> _consort.Sent:
@@ -183,6 +184,7 @@ class AsyncSession:
         if send in self._outcomes:
             raise Busy(f"another task waits for the fate of send {send}")
         self._check()
+        self._check_unread()
         outcome: "asyncio.Future[_consort.Sent]" = self._loop.create_future()
         self._outcomes[send] = outcome
         self._refuse_unknown()
@@ -204,6 +206,7 @@ class AsyncSession:
         async def settled() -> None:
             while self._told < self._made:
                 self._check()
+                self._check_unread()
                 self._came.clear()
                 await self._came.wait()
 
@@ -247,12 +250,15 @@ class AsyncSession:
         """Waits until every send has its fate, and ends the session; see :meth:`Session.close`."""
         if self._is_closing or self._end is not None:
             return
+        # What comes until then is received still, however much it is.
+        self._ends = True
+        self._may_read = True
+        self._wake()
         try:
             await self.settle(timeout)
         except TimedOut:
             # The session says so itself, and ends.
             pass
-        self._may_read = True
         closing = self._do(lambda: self._session.close(0), 0)
         self._is_closing = True
         await closing
@@ -279,6 +285,10 @@ class AsyncSession:
         if self._is_closing:
             raise Closed("this session was closed; connect anew")
 
+    def _check_unread(self) -> None:
+        if self._unread > UNREAD_MAX and not self._ends:
+            raise Unread(f"{self._unread} bytes of events wait to be received; receive them first")
+
     def _do(self, act: Callable[[], Result], within: Optional[float] = None) -> "asyncio.Future[Result]":
         """Has the thread do something, behind all that it has to do already. What comes too late is tried again."""
         self._check()
@@ -301,12 +311,13 @@ class AsyncSession:
                 self._steps.popleft()
             try:
                 event = self._next()
+                bookmark = self._session.bookmark if event is not None and reads(event) else None
             except BaseException as end:
                 # Whatever it is: who waits is told.
                 self._tell(self._ended, end)
                 return
             if event is not None:
-                self._tell(self._received, (event, self._session.bookmark if reads(event) else None))
+                self._tell(self._received, (event, bookmark))
 
     def _next(self) -> Optional[SessionEvent]:
         """The next event, or None after a while."""
@@ -357,8 +368,12 @@ class AsyncSession:
             self._events.append(what)
             self._unread += weight(event)
         self._refuse_unknown()
-        if self._unread > UNREAD_MAX and not self._is_closing:
+        if self._unread > UNREAD_MAX and not self._ends:
+            # No fate comes before some of them are received: who waits for one is told so.
             self._may_read = False
+            for outcome in self._outcomes.values():
+                outcome.set_exception(Unread(f"{self._unread} bytes of events wait to be received; receive them first"))
+            self._outcomes.clear()
         self._came.set()
 
     def _refuse_unknown(self) -> None:

@@ -5,7 +5,7 @@ use crate::options::{Options, bounded};
 use crate::reading::read_from;
 use crate::session_event::{self, Sent, is_told};
 use crate::waiting::{exclusively, in_slices, span, still_late, unless_late};
-use consort::{Address, PrivateName, ProducerId, SessionEvent, SessionOptions, Welcome};
+use consort::{Address, Bookmark, PrivateName, ProducerId, SessionEvent, SessionOptions, Welcome};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ struct State {
     session: Option<Box<consort::Session>>,
     /// What came while it connected or closed.
     kept: VecDeque<SessionEvent>,
+    /// How far the reading had come when it was closed.
+    bookmark: Option<Bookmark>,
 }
 
 impl State {
@@ -53,6 +55,7 @@ impl State {
     /// Ends the session; every send has its fate.
     fn finish(&mut self) -> Result<(), Failure> {
         if let Some(session) = self.session.take() {
+            self.bookmark = session.bookmark();
             self.kept.extend(session.finish(Duration::ZERO)?.into_iter().filter(is_told));
         }
         Ok(())
@@ -100,7 +103,7 @@ impl Session {
             Ok(session.is_connected().then_some(()))
         })?;
         let producer = session.producer();
-        let state = State { session: Some(Box::new(session)), kept };
+        let state = State { session: Some(Box::new(session)), kept, bookmark: None };
         Ok(Self { state: Mutex::new(state), producer })
     }
 
@@ -139,7 +142,9 @@ impl Session {
     /// How far the reading has come.
     #[getter]
     fn bookmark(&self) -> PyResult<Option<String>> {
-        let bookmark = self.using(|state| Ok(state.open("tell its place")?.bookmark()))?;
+        let bookmark = self.using(|state| {
+            Ok(state.session.as_deref().map_or_else(|| state.bookmark.clone(), consort::Session::bookmark))
+        })?;
         Ok(bookmark.map(|bookmark| bookmark.to_string()))
     }
 
@@ -225,19 +230,21 @@ impl Session {
         });
         match settled {
             Ok(Some(())) => Ok(py.detach(|| self.using(State::finish))?),
-            Ok(None) => Err(self.give_up(still_late(late))),
-            Err(error) => Err(self.give_up(error)),
+            Ok(None) => Err(self.give_up(py, still_late(late))),
+            Err(error) => Err(self.give_up(py, error)),
         }
     }
 }
 
 impl Session {
     /// Ends the session without the fates that are missing.
-    fn give_up(&self, why: PyErr) -> PyErr {
-        // Where another thread uses it, that one has it still.
-        let _ = self.using(|state| {
-            state.session = None;
-            Ok(())
+    fn give_up(&self, py: Python<'_>, why: PyErr) -> PyErr {
+        // Where another thread uses it, that one has it still. It writes a last time, which may take a while.
+        let _ = py.detach(|| {
+            self.using(|state| {
+                state.bookmark = state.session.take().and_then(|session| session.bookmark());
+                Ok(())
+            })
         });
         why
     }

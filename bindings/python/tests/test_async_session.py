@@ -81,6 +81,27 @@ class AsyncSessions(unittest.IsolatedAsyncioTestCase):
                 await other.read("orders", bookmark)
                 self.assertEqual(await numbers(other, 100), list(range(41, 101)))
 
+    async def test_what_came_before_it_was_closed_is_received_still_and_then_its_end(self) -> None:
+        async with await self.session(2) as sender:
+            reader = await self.session(0)
+            await reader.read("orders", "new")
+            while not isinstance(await asyncio.wait_for(reader.receive(), LONG), CaughtUp):
+                pass
+            for n in range(1, 501):
+                await sender.send(Service.AGREED, ["orders"], n.to_bytes(4, "big"))
+            await sender.settle(LONG)
+            came = await numbers(reader, 1)
+            await reader.close()
+
+            async def rest() -> None:
+                async for event in reader:
+                    if isinstance(event, Message):
+                        came.append(int.from_bytes(event.payload, "big"))
+
+            await asyncio.wait_for(rest(), LONG)
+            self.assertEqual(came, list(range(1, len(came) + 1)))
+            self.assertIsNotNone(reader.bookmark)
+
     async def test_waits_that_are_given_up_lose_nothing(self) -> None:
         async with await self.session(0) as session:
             self.assertIsInstance(await asyncio.wait_for(session.receive(), LONG), Connected)
