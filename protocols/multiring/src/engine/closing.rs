@@ -29,16 +29,34 @@ pub(super) struct Closing {
     complete: bool,
 }
 
+impl Closing {
+    /// What has to come next of a member's messages: the number, and the offset in that message.
+    fn next_part(&self, room: &Room, member: usize) -> Option<(u64, u32)> {
+        let offset = self.partial.get(&member).map_or(0, |payload| payload.len() as u32);
+        Some((room.store.held().get(member)? + 1, offset))
+    }
+}
+
+/// A number of a member's messages, and an offset in that message.
+pub(super) type Spot = (u64, usize);
+
+/// What a member asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub asker: MemberId,
+    /// By which it came, and its answer goes.
+    pub ring: RingNumber,
+    /// Whose messages, and from where on.
+    pub member: usize,
+    pub first: Spot,
+}
+
 /// What was answered last to somebody who asked for messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
-    asker: MemberId,
-    /// By which it went.
-    ring: RingNumber,
-    member: usize,
-    /// From here to before there: numbers, and offsets in them.
-    first: (u64, usize),
-    next: (u64, usize),
+    request: Request,
+    /// It ended before there.
+    next: Spot,
     to_all: bool,
     at: Instant,
 }
@@ -105,10 +123,10 @@ impl MultiRing {
     fn want(&mut self) {
         let (Some(room), Stage::Closing(closing)) = (&self.room, &self.stage) else { return };
         let mut each = room.store.held().iter().zip(&closing.cut.held).enumerate();
-        let Some((member, (held, _))) = each.find(|(_, (held, agreed))| held < agreed) else { return };
+        let Some((member, _)) = each.find(|(_, (held, agreed))| held < agreed) else { return };
         let (Some(holder), Ok(index)) = (closing.cut.holders.get(member), u16::try_from(member)) else { return };
-        let offset = closing.partial.get(&member).map_or(0, |payload| payload.len() as u32);
-        let (view, number, holder) = (room.view.id, held + 1, holder.node);
+        let Some((number, offset)) = closing.next_part(room, member) else { return };
+        let (view, holder) = (room.view.id, holder.node);
         self.say(Some(holder), RelayedContent::Wants { view, member: index, number, offset });
     }
 
@@ -128,61 +146,47 @@ impl MultiRing {
     }
 
     /// A member lacks messages that this one may hold. What it holds does not change any more.
-    pub(super) fn on_wants(
-        &mut self,
-        now: Instant,
-        ring: RingNumber,
-        from: MemberId,
-        member: usize,
-        first: (u64, usize),
-    ) {
+    pub(super) fn on_wants(&mut self, now: Instant, request: Request) {
         //= TM41
         let silent = crate::mutated!(self.config, FetchUnanswered);
         if !matches!(self.stage, Stage::Frozen | Stage::Closing(_)) || silent {
             return;
         }
-        let Some(to_all) = self.answers_all(now, ring, from, member, first) else { return };
+        let Some(to_all) = self.answers_all(now, &request) else { return };
         let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return };
         let packet_room = self.config.ring.datagram.packet_room() - PIECES_AROUND;
-        let (pieces, next) = self.burst(member, first, packet_room - PIECE_HEADER);
+        let (pieces, next) = self.burst(&request, packet_room - PIECE_HEADER);
         if pieces.is_empty() {
             return;
         }
         self.counters.pieces_sent += pieces.len() as u64;
-        let to = (!to_all).then_some(from.node);
+        let to = (!to_all).then_some(request.asker.node);
         for pieces in packed(pieces, packet_room) {
             let content = RelayedContent::Pieces { view, pieces };
-            self.relay(ring, Relayed { from: self.me(), to, content });
+            self.relay(request.ring, Relayed { from: self.me(), to, content });
         }
         if let Some(room) = &mut self.room {
-            room.answer = Some(Answer { asker: from, ring, member, first, next, to_all, at: now });
+            room.answer = Some(Answer { request, next, to_all, at: now });
         }
     }
 
     /// Whether an answer goes to all, as somebody else asked a short while ago; none if all were just given it.
-    fn answers_all(
-        &self,
-        now: Instant,
-        ring: RingNumber,
-        from: MemberId,
-        member: usize,
-        place: (u64, usize),
-    ) -> Option<bool> {
+    fn answers_all(&self, now: Instant, request: &Request) -> Option<bool> {
         //= TM41
-        let last = self.room.as_ref().and_then(|room| room.answer).filter(|last| last.ring == ring);
+        let last = self.room.as_ref().and_then(|room| room.answer).filter(|last| last.request.ring == request.ring);
         let Some(last) = last else { return Some(false) };
-        let known = last.to_all && last.member == member && (last.first..last.next).contains(&place);
-        if known && now < last.at + self.config.membership.repeat {
+        let gave = last.request.member == request.member && (last.request.first..last.next).contains(&request.first);
+        if last.to_all && gave && now < last.at + self.config.membership.repeat {
             return None;
         }
-        Some(now < last.at + self.longest_patience() && (last.to_all || last.asker != from))
+        Some(now < last.at + self.longest_patience() && (last.to_all || last.request.asker != request.asker))
     }
 
     /// As much as one answer has, and what comes behind it.
-    fn burst(&self, member: usize, first: (u64, usize), most: usize) -> (Vec<Piece>, (u64, usize)) {
-        let (mut pieces, mut bytes, (mut number, mut offset)) = (Vec::new(), 0, first);
+    fn burst(&self, request: &Request, most: usize) -> (Vec<Piece>, Spot) {
+        let (mut pieces, mut bytes, (mut number, mut offset)) = (Vec::new(), 0, request.first);
         while bytes < BURST
-            && let Some(piece) = self.piece(member, number, offset, most)
+            && let Some(piece) = self.piece(request.member, number, offset, most)
         {
             offset += piece.bytes.len();
             bytes += piece.size();
@@ -207,7 +211,8 @@ impl MultiRing {
         let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
         let answers = stands && frozen && holds;
         if answers {
-            self.on_wants(now, ring, relayed.from, member, (number, offset as usize));
+            let first = (number, offset as usize);
+            self.on_wants(now, Request { asker: relayed.from, ring, member, first });
         }
         answers
     }
@@ -245,7 +250,8 @@ impl MultiRing {
     fn on_piece(&mut self, now: Instant, piece: Piece) -> bool {
         let (Some(room), Stage::Closing(closing)) = (&self.room, &mut self.stage) else { return false };
         let member = usize::from(piece.member);
-        let lacks = room.store.held().get(member).is_some_and(|held| piece.number > *held);
+        // What stands before the next part would wait for ever.
+        let lacks = closing.next_part(room, member).is_some_and(|next| (piece.number, piece.offset) >= next);
         let agreed = closing.cut.held.get(member).is_some_and(|agreed| piece.number <= *agreed);
         if lacks && agreed {
             closing.early.insert((member, piece.number, piece.offset), piece);
@@ -261,7 +267,15 @@ impl MultiRing {
                 closing.ask_at = now + closing.patience;
             }
         }
+        self.check(!self.waits_in_vain(member), "TM41: what waits stands behind what is held");
         answered
+    }
+
+    /// Whether a part waits for one that was taken already.
+    fn waits_in_vain(&self, member: usize) -> bool {
+        let (Some(room), Stage::Closing(closing)) = (&self.room, &self.stage) else { return false };
+        let Some((number, offset)) = closing.next_part(room, member) else { return false };
+        closing.early.range((member, 0, 0)..(member, number, offset)).next().is_some()
     }
 
     /// The next answer is awaited for twice as long as this one took.
@@ -277,8 +291,7 @@ impl MultiRing {
     /// Takes the next part of a member's messages, if it is there: whether an answer ends with it.
     fn take_piece(&mut self, member: usize) -> Option<bool> {
         let (Some(room), Stage::Closing(closing)) = (&mut self.room, &mut self.stage) else { return None };
-        let number = room.store.held().get(member)? + 1;
-        let offset = closing.partial.get(&member).map_or(0, |payload| payload.len() as u32);
+        let (number, offset) = closing.next_part(room, member)?;
         let piece = closing.early.remove(&(member, number, offset))?;
         let mut payload = closing.partial.remove(&member).unwrap_or_default();
         payload.push(piece.bytes);

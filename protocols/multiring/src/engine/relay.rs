@@ -1,5 +1,6 @@
 //! Packets over several rings: gateways send them on as they are.
 use super::MultiRing;
+use super::closing::Request;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet, Relayed, RelayedContent};
 use consort_order::{Arrival, Destination, Lane, Output};
@@ -67,7 +68,8 @@ impl MultiRing {
             RelayedContent::HandedOut { numbers, .. } => self.on_handed_out(from, &numbers),
             RelayedContent::Known { asks, horizons, .. } => self.on_known(from, asks, horizons),
             RelayedContent::Wants { member, number, offset, .. } => {
-                self.on_wants(now, ring, from, usize::from(member), (number, offset as usize));
+                let (member, first) = (usize::from(member), (number, offset as usize));
+                self.on_wants(now, Request { asker: from, ring, member, first });
             }
             RelayedContent::Pieces { pieces, .. } => self.on_pieces(now, pieces),
             RelayedContent::Member(_) => {}
