@@ -20,18 +20,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// The first thing that a daemon says.
-async fn await_welcome(stream: &mut AsyncStream, inbox: &mut EventReader, address: &Address) -> Result<Welcome, Error> {
-    loop {
-        if let Some(welcome) = inbox.welcome(address)? {
-            return Ok(welcome);
-        }
-        stream.ready(false).await.map_err(|source| Error::Connect { address: address.clone(), source })?;
-        let read = inbox.read(|chunk| stream.try_read(chunk));
-        read.map_err(|error| Error::NoDaemon { address: address.clone(), why: error.to_string() })?;
-    }
-}
-
 /// A session with a daemon, for one task. The same as [`Client`](crate::Client), without a thread that waits; needs a
 /// tokio runtime with I/O and time enabled.
 ///
@@ -384,5 +372,17 @@ impl AsyncClient {
 impl Drop for AsyncClient {
     fn drop(&mut self) {
         self.write();
+    }
+}
+
+/// The first thing that a daemon says.
+async fn await_welcome(stream: &mut AsyncStream, inbox: &mut EventReader, address: &Address) -> Result<Welcome, Error> {
+    loop {
+        if let Some(welcome) = inbox.welcome(address)? {
+            return Ok(welcome);
+        }
+        stream.ready(false).await.map_err(|source| Error::Connect { address: address.clone(), source })?;
+        let read = inbox.read(|chunk| stream.try_read(chunk));
+        read.map_err(|error| Error::NoDaemon { address: address.clone(), why: error.to_string() })?;
     }
 }

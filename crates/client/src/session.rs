@@ -5,6 +5,7 @@ mod async_halves;
 mod asynchronous;
 mod connection;
 mod event;
+mod event_queue;
 mod machine;
 mod options;
 mod pending;
@@ -12,7 +13,6 @@ mod reading;
 mod roaming;
 #[cfg(test)]
 mod tests;
-mod untold;
 
 #[cfg(feature = "tokio")]
 pub use self::async_halves::{AsyncSessionReceiver, AsyncSessionSender};

@@ -2,9 +2,9 @@
 //! reads no clock, and is the same for programs that wait and for those that do not.
 use super::connection::{Broken, Connection};
 use super::event::{Fate, SessionEvent};
+use super::event_queue::EventQueue;
 use super::pending::{PendingSends, RefusedAs};
 use super::reading::{NextStep, Reading};
-use super::untold::UntoldEvents;
 use super::{SessionOptions, random};
 use crate::trace::Roams;
 use crate::{
@@ -36,7 +36,7 @@ pub(super) struct SessionMachine {
     pub pending: PendingSends,
     groups: BTreeMap<GroupName, bool>,
     reading: Option<Reading>,
-    events: UntoldEvents,
+    events: EventQueue,
     roams: Roams,
 }
 
@@ -121,7 +121,7 @@ impl SessionMachine {
             pending: PendingSends::default(),
             groups: BTreeMap::new(),
             reading: None,
-            events: UntoldEvents::default(),
+            events: EventQueue::default(),
             roams: Roams::default(),
         }
     }
