@@ -2,9 +2,6 @@
 use crate::{Address, Event, GroupName, Refusal, ViewPlace};
 use consort_session::{HistoryPlace, OpeningWait};
 
-/// What a message that waits costs beside its payload, in bytes.
-const MESSAGE_COST: usize = 128;
-
 /// What became of a send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -77,11 +74,11 @@ pub enum SessionEvent {
 }
 
 impl SessionEvent {
-    /// How many bytes of messages it keeps.
+    /// How many bytes it keeps.
     pub(super) fn cost(&self) -> usize {
         match self {
-            Self::Event(Event::Message(message) | Event::Read(message)) => MESSAGE_COST + message.payload().len(),
-            _ => 0,
+            Self::Event(event) => event.weight(),
+            _ => size_of::<Self>(),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     items: VecDeque<QueuedItem>,
-    /// How many bytes of messages are among them.
+    /// How many bytes they keep.
     bytes: usize,
     reached: Reached,
     /// Where the reading was asked to go on, until it has begun.
@@ -59,7 +59,7 @@ impl EventQueue {
         self.reached.bookmark().or_else(|| self.from.clone())
     }
 
-    /// How many bytes of messages wait.
+    /// How many bytes wait.
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -69,9 +69,10 @@ impl EventQueue {
         let is_it =
             |item: &QueuedItem| matches!(item, QueuedItem::Event(SessionEvent::Sent { send, .. }) if *send == number);
         let at = self.items.iter().position(is_it)?;
-        let taken = self.items.remove(at)?;
+        let QueuedItem::Event(taken) = self.items.remove(at)? else { return None };
+        self.bytes -= taken.cost();
         self.begin_readings();
-        if let QueuedItem::Event(SessionEvent::Sent { fate, .. }) = taken { Some(fate) } else { None }
+        if let SessionEvent::Sent { fate, .. } = taken { Some(fate) } else { None }
     }
 
     /// All that waits.

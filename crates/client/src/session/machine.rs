@@ -20,7 +20,7 @@ pub(super) const BACKOFF: Duration = Duration::from_millis(20);
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(1);
 /// The number of no request: that of a refusal which concerns none.
 const NO_REQUEST: u64 = 0;
-/// So many bytes of messages wait for the program at most while it sends or settles.
+/// So many bytes of events wait for the program at most while it sends or settles.
 const UNREAD_MAX: usize = 64 << 20;
 
 #[derive(Debug)]

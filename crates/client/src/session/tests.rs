@@ -1,5 +1,6 @@
 //! Sessions against a daemon that says what the test wants, without a socket or a clock.
 use super::connection::{Broken, Connection};
+use super::event_queue::EventQueue;
 use super::machine::SessionMachine;
 use super::{Fate, SessionEvent, SessionOptions};
 use crate::{
@@ -353,4 +354,37 @@ fn one_that_was_there_is_believed_at_once() {
     assert!(!world.is_other(Some(place(7, 2))));
     assert_eq!(world.parted(), [Some(place(7, 2))]);
     assert_eq!(world.work(9), ["read 2"]);
+}
+
+#[test]
+fn whatever_waits_to_be_received_is_counted_until_it_is_taken() {
+    let fate = |send| SessionEvent::Sent { send, fate: Fate::Ordered { at: None } };
+    let mut waiting = EventQueue::default();
+    for event in [fate(1), SessionEvent::Lost { why: "why".into() }, fate(2)] {
+        let before = waiting.bytes();
+        waiting.push(event);
+        assert!(waiting.bytes() >= before + size_of::<SessionEvent>());
+    }
+    assert!(waiting.take_fate(1).is_some() && waiting.pop().is_some() && waiting.take_fate(2).is_some());
+    assert_eq!(waiting.bytes(), 0);
+}
+
+#[test]
+fn a_program_that_sends_and_never_receives_is_told_so_before_its_memory_is_full() {
+    let mut world = World::of(1);
+    world.connect();
+    world.machine.take(opened(0)).unwrap();
+    let mut settled = 0;
+    while world.machine.may_keep().is_ok() {
+        assert!(settled < 1 << 20, "fates wait without a bound");
+        for _ in 0..1000 {
+            world.machine.send(Service::Agreed, vec![Target::Group(group("g"))], Bytes::new()).unwrap();
+        }
+        world.work(1000);
+        settled += 1000;
+        let at = HistoryPlace { view: 1, at: Position(settled) };
+        world.machine.take(Event::Producer(ProducerStatus::Settled { number: settled, at })).unwrap();
+    }
+    assert!(world.events().len() >= 1000);
+    world.machine.may_keep().unwrap();
 }
