@@ -171,9 +171,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error::Groups`]; [`Error`] where the session is over; [`Error::Unread`].
     pub async fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
-        let from = from.into();
-        reading::put(&mut self.outbox, groups, &from)?;
-        self.inbox.asked(&from);
+        reading::put(&mut self.outbox, groups, &from.into())?;
         self.flush().await
     }
 
@@ -201,7 +199,6 @@ impl AsyncClient {
     pub(crate) fn ask_to_read(&mut self, groups: &[GroupName], from: &ReadFrom) -> Result<(), Error> {
         reading::put(&mut self.outbox, groups, from)?;
         self.inbox.forget_bookmark();
-        self.inbox.asked(from);
         self.write();
         Ok(())
     }

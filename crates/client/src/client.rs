@@ -168,9 +168,7 @@ impl Client {
     /// # Errors
     /// [`Error::Groups`]; [`Error`] where the session is over.
     pub fn read(&mut self, groups: &[GroupName], from: impl Into<ReadFrom>) -> Result<(), Error> {
-        let from = from.into();
-        reading::put(&mut self.sender.outbox, groups, &from)?;
-        self.receiver.inbox.asked(&from);
+        reading::put(&mut self.sender.outbox, groups, &from.into())?;
         self.flush()
     }
 

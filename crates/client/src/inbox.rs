@@ -2,10 +2,10 @@
 //! read.
 use crate::chunks::Chunks;
 use crate::event::{Event, Shown};
-use crate::reading::{Bookmark, Reached, ReadFrom};
+use crate::reading::{Bookmark, Reached};
 use crate::shared::{SessionEnd, SessionState};
 use crate::silence::Silence;
-use crate::{Address, Error, Progress, Status};
+use crate::{Address, Error, Progress, ReadingStatus, Status};
 use consort_session::client::Replies;
 use consort_session::event::{InPlace, look};
 use consort_session::{self as session, VERSION, Welcome};
@@ -101,7 +101,7 @@ impl EventReader {
             Some(event) => Ok(Some(event)),
             None => {
                 let event = self.next_read()?;
-                event.iter().for_each(|event| self.reached.on_event(event));
+                event.iter().for_each(|event| self.on_given(event));
                 Ok(event)
             }
         }
@@ -112,9 +112,14 @@ impl EventReader {
         self.reached.bookmark()
     }
 
-    /// A reading was asked for.
-    pub(crate) fn asked(&mut self, from: &ReadFrom) {
-        self.reached.asked(from);
+    /// The program is given an event.
+    fn on_given(&mut self, event: &Event) {
+        if let Event::Reading(ReadingStatus::Began { .. }) = event
+            && let Some(from) = self.shared.reads()
+        {
+            self.reached.asked(&from);
+        }
+        self.reached.on_event(event);
     }
 
     /// How far the program has read says nothing any more.
@@ -275,7 +280,7 @@ impl EventReader {
     pub(crate) fn take_aside(&mut self) -> Option<Event> {
         let event = self.buffered.pop_front()?;
         self.aside_bytes -= event.weight();
-        self.reached.on_event(&event);
+        self.on_given(&event);
         Some(event)
     }
 

@@ -190,6 +190,7 @@ pub(crate) fn put(outbox: &mut SendBuffer, groups: &[GroupName], from: &ReadFrom
         return Err(Error::Groups { count: groups.len(), max: ReadRequest::GROUPS_MAX });
     }
     outbox.put_read(from, groups);
+    outbox.shared().asked_to_read(from);
     Ok(())
 }
 

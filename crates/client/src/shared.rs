@@ -1,6 +1,6 @@
 //! What the two halves of a client know together.
 use crate::stream::until;
-use crate::{Error, WaitCause};
+use crate::{Error, ReadFrom, WaitCause};
 use consort_session::client::unknown_fate;
 use consort_session::{Disconnect, Progress, WaitNotice};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,8 @@ pub(crate) struct Known {
     waiting: Option<WaitNotice>,
     ended: Option<SessionEnd>,
     nobody_receives: bool,
+    /// Where the last reading was asked to begin.
+    reads: Option<ReadFrom>,
 }
 
 impl Known {
@@ -56,6 +58,16 @@ impl SessionState {
     /// The daemon says what sends wait for.
     pub(crate) fn has_to_wait(&self, waiting: WaitNotice) {
         self.known().waiting = Some(waiting);
+    }
+
+    /// A reading was asked for, by whichever half.
+    pub(crate) fn asked_to_read(&self, from: &ReadFrom) {
+        self.known().reads = Some(from.clone());
+    }
+
+    /// Where the last reading was asked to begin.
+    pub(crate) fn reads(&self) -> Option<ReadFrom> {
+        self.known().reads.clone()
     }
 
     /// What sends under way wait for, as far as the daemon said.

@@ -1,6 +1,10 @@
 //! Positions, and reading by them.
 use super::*;
+use crate::inbox::EventReader;
+use crate::shared::SessionState;
 use crate::{Bookmark, MemberId, Place, ReadFrom, ReadingEndCause, ReadingStatus, Shown};
+use bytes::BytesMut;
+use std::sync::Arc;
 
 /// What a reader is told, as short texts.
 fn line(event: &Event) -> String {
@@ -146,4 +150,21 @@ fn a_task_reads_as_a_thread_does() {
         reader.stop_reading().await.unwrap();
         assert!(line(&reader.receive().await.unwrap()).starts_with("ended"));
     });
+}
+
+#[test]
+fn a_reading_remembers_the_views_before_its_bookmark_whichever_half_asked_for_it() {
+    let text = "0000000000000000:12@6/3/17+4/3/17/7+5/3/17/0";
+    let shared = Arc::new(SessionState::default());
+    let mut inbox = EventReader::new(Arc::clone(&shared));
+    shared.asked_to_read(&ReadFrom::After(text.parse().unwrap()));
+    let mut frame = BytesMut::new();
+    ReadingStatus::Began { order: 0, from: Place::at(12), oldest: 1, newest: 20 }.put(&mut frame);
+    let told = inbox.read(|buffer| {
+        buffer[..frame.len()].copy_from_slice(&frame);
+        Ok(Some(frame.len()))
+    });
+    assert!(told.unwrap());
+    assert!(matches!(inbox.next().unwrap(), Some(Event::Reading(ReadingStatus::Began { .. }))));
+    assert_eq!(inbox.bookmark().unwrap().to_string(), text);
 }
