@@ -81,7 +81,8 @@ impl Round {
     /// Runs the round. `progress` is told the messages delivered so far, all receivers together.
     pub fn run(&self, testbed: &mut Testbed, progress: &mut dyn FnMut(u64)) -> Outcome<Result> {
         let mut running = self.start(testbed)?;
-        running.wait(20, "the clients to connect and join", |_| {}, Running::all_ready)?;
+        // Longer than clients wait for a leader's election: those know more of why.
+        running.wait(60, "the clients to connect and join", |_| {}, Running::all_ready)?;
         let go = self.go();
         running.tell(go)?;
         running.testbed.sleep_until(go.from)?;
