@@ -1,6 +1,6 @@
 //! Each mutant in scenes, at seeds, and in the tests of its own crate, until something notices it.
 use super::Options;
-use super::own_tests::OwnTests;
+use super::own_tests::{self, OwnTests};
 use crate::sim::{self, Protocol};
 use consort_leader::Election;
 use consort_multiring::MultiRing;
@@ -12,7 +12,7 @@ use consort_sim::fault::Kinds;
 use consort_sim::machine::ElectionTouch;
 use consort_sim::world::RunOutcome;
 use consort_toto::Toto;
-use consort_worlds::scenes::{self, Played};
+use consort_worlds::scenes::{self, Playable};
 use consort_worlds::{SessionsDrawn, run as run_seed, run_sessions, run_whole};
 use std::ffi::OsString;
 use std::fmt;
@@ -213,36 +213,48 @@ fn tell(seed: u64, outcome: Result<RunOutcome, String>) -> ExitCode {
     }
 }
 
-/// The scenes of the protocol that it breaks.
-fn scenes(mutant: Mutant, story: bool) -> Vec<Played> {
+/// Shows the scenes of the protocol that it breaks.
+fn with_scenes<T>(
+    mutant: Mutant,
+    story: bool,
+    see: impl FnOnce(&mut dyn Iterator<Item = Playable<'_>>) -> Option<T>,
+) -> Option<T> {
     match mutant {
-        Mutant::Toto(mutant) => scenes::toto(&|config| config.mutant = Some(mutant), story).collect(),
-        Mutant::Views(mutant) => scenes::toto(&|config| config.vs_mutant = Some(mutant), story).collect(),
-        Mutant::Plato(mutant) => scenes::plato(&|config| config.mutant = Some(mutant), story).collect(),
-        Mutant::Ring(mutant) => scenes::ring(&|config| config.mutant = Some(mutant), story).collect(),
-        Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) => Vec::new(),
-        Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) | Mutant::MultiRing(_) => Vec::new(),
+        Mutant::Toto(mutant) => see(&mut scenes::toto(&|config| config.mutant = Some(mutant), story)),
+        Mutant::Views(mutant) => see(&mut scenes::toto(&|config| config.vs_mutant = Some(mutant), story)),
+        Mutant::Plato(mutant) => see(&mut scenes::plato(&|config| config.mutant = Some(mutant), story)),
+        Mutant::Ring(mutant) => see(&mut scenes::ring(&|config| config.mutant = Some(mutant), story)),
+        Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) => None,
+        Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) | Mutant::MultiRing(_) => None,
     }
 }
 
 fn tell_scene(mutant: Mutant, name: &str) -> ExitCode {
-    match scenes(mutant, true).into_iter().find(|(known, _)| *known == name) {
-        Some((_, outcome)) => tell(0, outcome),
+    let played = |scenes: &mut dyn Iterator<Item = Playable<'_>>| {
+        scenes.filter(|(known, _)| *known == name).map(|(_, play)| play()).next()
+    };
+    match with_scenes(mutant, true, played) {
+        Some(outcome) => tell(0, outcome),
         None => {
-            let known: Vec<_> = scenes(mutant, false).into_iter().map(|(name, _)| name).collect();
+            let names = |scenes: &mut dyn Iterator<Item = Playable<'_>>| Some(scenes.map(|(name, _)| name).collect());
+            let known: Vec<_> = with_scenes(mutant, false, names).unwrap_or_default();
             eprintln!("mutants: no scene `{name}`; there are {}", known.join(", "));
             ExitCode::from(2)
         }
     }
 }
 
-/// What no seed meets may be noticed where it is made to happen. Some break more than a scene can show: they panic.
-fn on_stage(mutant: Mutant) -> Option<Noticed> {
-    let played = catch_unwind(AssertUnwindSafe(|| scenes(mutant, false))).unwrap_or_default();
-    played.into_iter().find_map(|(name, outcome)| {
-        let outcome = outcome.ok()?;
-        Noticed::by(&outcome, Place::Scene(name), outcome.simulated.as_secs_f64())
+/// What no seed meets may be noticed where it is made to happen: in the scene of this name, or in any.
+fn on_stage(mutant: Mutant, scene: Option<&str>) -> Option<Noticed> {
+    with_scenes(mutant, false, |scenes| {
+        scenes.filter(|(name, _)| scene.is_none_or(|scene| scene == *name)).find_map(in_scene)
     })
+}
+
+/// Some mutants break more than a scene can show: they panic.
+fn in_scene((name, play): Playable<'_>) -> Option<Noticed> {
+    let outcome = catch_unwind(AssertUnwindSafe(play)).ok()?.ok()?;
+    Noticed::by(&outcome, Place::Scene(name), outcome.simulated.as_secs_f64())
 }
 
 /// Where mutants were noticed when that was recorded. Who is not noticed there any more is given all seeds.
@@ -251,20 +263,21 @@ const NOTICED_FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/noticed.txt");
 
 fn as_before(mutant: Mutant) -> Option<Noticed> {
     let known = NOTICED.lines().filter_map(|line| line.split_once(' '));
-    known.filter(|(name, _)| *name == mutant.name()).find_map(|(_, place)| match place.strip_prefix("test ") {
-        Some(test) => in_tests(mutant, Some(test)),
-        None => at_seed(mutant, place.parse().ok()?, 0.0).ok()?.ok(),
+    known.filter(|(name, _)| *name == mutant.name()).find_map(|(_, place)| match place.split_once(' ') {
+        Some(("test", test)) => in_tests(mutant, Some(test)),
+        Some(("scene", scene)) => on_stage(mutant, Some(scene)),
+        _ => at_seed(mutant, place.parse().ok()?, 0.0).ok()?.ok(),
     })
 }
 
-/// Writes down where mutants are noticed, but for scenes: those are played first anyway.
+/// Writes down where mutants are noticed.
 fn record(mutants: &[Mutant], results: &[Result<Noticed, String>]) -> std::io::Result<()> {
     let head = NOTICED.lines().next().unwrap_or_default();
     let mut lines: Vec<_> = mutants
         .iter()
         .zip(results)
         .filter_map(|(mutant, result)| match &result.as_ref().ok()?.place {
-            Place::Scene(_) => None,
+            Place::Scene(scene) => Some(format!("{} scene {scene}", mutant.name())),
             Place::Seed(seed) => Some(format!("{} {seed}", mutant.name())),
             Place::Test(test) => Some(format!("{} test {test}", mutant.name())),
         })
@@ -312,16 +325,17 @@ fn tell_progress(mutant: Mutant, result: &Result<Noticed, String>) {
     }
 }
 
-/// Scenes first, for they take milliseconds; tests before most of the seeds, for they take a second.
+/// First where it was noticed before. Then scenes, for they take less than seeds, and tests before most of the seeds.
 fn table(mutants: &[Mutant], options: &Options) -> ExitCode {
     let seeds = options.seeds;
     let mut results: Vec<_> = mutants.iter().map(|_| Err(String::new())).collect();
     let soon = seeds.min(BEFORE_SCENARIOS);
     let unseen = || String::from("no scene and no test notices it");
-    try_all(mutants, &mut results, |mutant| on_stage(mutant).ok_or_else(unseen));
+    own_tests::build(&mutants.iter().map(|mutant| own_tests(*mutant).package).collect());
     if !options.record {
         try_all(mutants, &mut results, |mutant| as_before(mutant).ok_or_else(unseen));
     }
+    try_all(mutants, &mut results, |mutant| on_stage(mutant, None).ok_or_else(unseen));
     try_all(mutants, &mut results, |mutant| hunt(mutant, 1..=soon));
     try_all(mutants, &mut results, |mutant| in_tests(mutant, None).ok_or_else(unseen));
     try_all(mutants, &mut results, |mutant| hunt(mutant, soon + 1..=seeds));
@@ -361,14 +375,14 @@ fn try_all(
 /// What no seed of the simulator notices may still break a scenario made for it: a test of the protocol's own, or of
 /// the groups' exchange; the one of this name, or any.
 fn in_tests(mutant: Mutant, test: Option<&str>) -> Option<Noticed> {
-    let failed = own_tests(mutant)?.failed(mutant.name(), test)?;
+    let failed = own_tests(mutant).failed(mutant.name(), test)?;
     eprintln!("{}: {}", mutant.name(), failed.test);
     let how = failed.test.rsplit("::").next().unwrap_or_default().to_owned();
     Some(Noticed { place: Place::Test(failed.test), rules: vec![failed.promise], how, simulated: 0.0 })
 }
 
 /// The tests that may notice it.
-fn own_tests(mutant: Mutant) -> Option<OwnTests> {
+fn own_tests(mutant: Mutant) -> OwnTests {
     let (package, within, variable) = match mutant {
         Mutant::Ring(_) => ("consort-ring", "tests", "CONSORT_RING_MUTANT"),
         Mutant::Group(mutant) if mutant.is_of_producers() => {
@@ -389,7 +403,7 @@ fn own_tests(mutant: Mutant) -> Option<OwnTests> {
         Mutant::MultiRingPaxos(_) => ("consort-multiring-paxos", "tests", "CONSORT_MULTIRING_PAXOS_MUTANT"),
         Mutant::MultiRing(_) => ("consort-multiring", "tests", "CONSORT_MULTIRING_MUTANT"),
     };
-    Some(OwnTests { package, within, variable })
+    OwnTests { package, within, variable }
 }
 
 fn print_table(mutants: &[Mutant], results: &[Result<Noticed, String>]) -> ExitCode {

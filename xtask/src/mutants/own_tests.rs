@@ -1,9 +1,9 @@
 //! The tests of a protocol's own crate, with one of its rules broken in all that they make.
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// Tests that may notice a broken rule.
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +26,7 @@ pub struct Failed {
 }
 
 /// A package's tests, built.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Program {
     file: PathBuf,
     /// Where cargo would run it.
@@ -36,9 +36,9 @@ struct Program {
 impl OwnTests {
     /// The test of this name if it fails with this rule broken, or any of them: best one that says which promise is broken.
     pub fn failed(&self, mutant: &str, test: Option<&str>) -> Option<Failed> {
-        let program = self.program()?;
-        let mut command = Command::new(program.file);
-        command.current_dir(program.directory).env(self.variable, mutant);
+        let program = PROGRAMS.get()?.get(self.package)?;
+        let mut command = Command::new(&program.file);
+        command.current_dir(&program.directory).env(self.variable, mutant);
         command.args(test.map_or_else(|| vec![self.within], |test| vec![test, "--exact"]));
         let output = command.output().ok()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -48,28 +48,40 @@ impl OwnTests {
         let (test, promise) = judged.or_else(|| Some((failed.first()?, "scenario")))?;
         Some(Failed { test: test.clone(), promise })
     }
-
-    /// Its program; built once, for cargo takes longer than the tests.
-    fn program(&self) -> Option<Program> {
-        static BUILT: Mutex<BTreeMap<&str, Option<Program>>> = Mutex::new(BTreeMap::new());
-        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
-        built.entry(self.package).or_insert_with(|| build(self.package)).clone()
-    }
 }
 
-fn build(package: &str) -> Option<Program> {
+/// What was built.
+static PROGRAMS: OnceLock<BTreeMap<String, Program>> = OnceLock::new();
+
+/// Builds the tests of these packages in one go, so that what they share is compiled once.
+pub fn build(packages: &BTreeSet<&str>) {
     let mut cargo = consort_cargo::cargo();
-    cargo.args(["test", "--quiet", "--no-run", "--package", package, "--features", "mutants", "--lib"]);
-    let output = cargo.arg("--message-format=json-render-diagnostics").output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let found = text.lines().filter_map(|line| serde_json::from_str(line).ok()).find_map(|message: Value| {
-        let directory = Path::new(message.get("manifest_path")?.as_str()?).parent()?.to_owned();
-        Some(Program { file: message.get("executable")?.as_str()?.into(), directory })
-    });
-    if found.is_none() {
-        eprintln!("mutants: the tests of {package} cannot be built: {}", String::from_utf8_lossy(&output.stderr));
+    cargo.args(["test", "--quiet", "--no-run", "--lib", "--message-format=json-render-diagnostics"]);
+    for package in packages {
+        cargo.args(["--package", package, "--features", &format!("{package}/mutants")]);
     }
-    found
+    let built = match cargo.output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            text.lines().filter_map(|line| program(&serde_json::from_str(line).ok()?)).collect()
+        }
+        Err(error) => {
+            eprintln!("mutants: cargo cannot be run: {error}");
+            BTreeMap::new()
+        }
+    };
+    for package in packages.iter().filter(|package| !built.contains_key(**package)) {
+        eprintln!("mutants: the tests of {package} cannot be built");
+    }
+    let _ = PROGRAMS.set(built);
+}
+
+/// A package and its program, if this is what cargo says of one.
+fn program(message: &Value) -> Option<(String, Program)> {
+    let directory = Path::new(message.get("manifest_path")?.as_str()?).parent()?.to_owned();
+    let package = message.get("target")?.get("name")?.as_str()?.replace('_', "-");
+    Some((package, Program { file: message.get("executable")?.as_str()?.into(), directory }))
 }
 
 /// What the judges call the promise that a test found broken: the word before the colon.

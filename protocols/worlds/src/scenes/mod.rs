@@ -19,8 +19,8 @@ pub use plato::plato;
 pub use ring::ring;
 pub use toto::toto;
 
-/// A scene's name, and what came of it.
-pub type Played = (&'static str, Result<RunOutcome, String>);
+/// A scene that can be played: its name, and what plays it.
+pub type Playable<'a> = (&'static str, Box<dyn FnOnce() -> Result<RunOutcome, String> + 'a>);
 
 /// One scene: how many nodes there are, how they are set up, and what happens.
 struct Scene<E: Simulated> {
@@ -39,13 +39,11 @@ impl<E: Simulated> Scene<E> {
     }
 
     /// Views may change, since nodes crash.
-    fn played(&self, set: Adjust<'_, E>, story: bool) -> Played {
+    fn played(&self, set: Adjust<'_, E>, story: bool) -> Result<RunOutcome, String> {
         let plan = self.plan();
-        let outcome = E::bounds(&plan, true).and_then(|mut bounds| {
-            bounds.views.changes = None;
-            self.judged(plan, Keep { bounds, story, trace: false }, set)
-        });
-        (self.name, outcome)
+        let mut bounds = E::bounds(&plan, true)?;
+        bounds.views.changes = None;
+        self.judged(plan, Keep { bounds, story, trace: false }, set)
     }
 
     /// Plays it; `set` says what every node's settings are before the scene's own.
@@ -111,10 +109,10 @@ mod tests {
     #[test]
     fn every_scene_keeps_every_promise() {
         let others = toto(&|_| {}, false).chain(plato(&|_| {}, false));
-        let played: Vec<_> = ring(&|_| {}, false).chain(others).collect();
-        assert!(played.len() > 20);
-        for (name, outcome) in played {
-            let outcome = outcome.unwrap();
+        let scenes: Vec<_> = ring(&|_| {}, false).chain(others).collect();
+        assert!(scenes.len() > 20);
+        for (name, play) in scenes {
+            let outcome = play().unwrap();
             assert_eq!(outcome.violations, [], "{name}");
             assert!(outcome.simulated >= ms(10_000), "{name}: it ended after {:?}", outcome.simulated);
         }

@@ -1,24 +1,29 @@
 //! Scenes of PLATO: mostly, how a view ends that has lost its sequencer.
-use super::{AT_ONCE, Play, Played, Scene, ms, unless, us};
+use super::{AT_ONCE, Play, Playable, Scene, ms, unless, us};
 use crate::Adjust;
 use consort_member::{Policy, vs};
 use consort_plato::{Plato, PlatoConfig, PlatoPacket, Prediction, Sequencing, StreamContent, StreamPacket};
 use consort_sim::machine::Bare;
-use consort_sim::world::SimWorld;
+use consort_sim::world::{RunOutcome, SimWorld};
 use consort_types::{NodeId, Service};
 
-/// Plays all scenes, with something adjusted in every node.
-pub fn plato(adjust: Adjust<'_, Plato>, story: bool) -> impl Iterator<Item = Played> {
-    SCENES.iter().map(move |scene| {
-        let set = |config: &mut PlatoConfig| {
-            *config = PlatoConfig { me: config.me, ..PlatoConfig::new(config.me, config.members.clone()) };
-            config.prediction = Prediction::Fixed(us(100));
-            config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
-            (scene.adjust)(config);
-            adjust(config);
-        };
-        scene.played(&set, story)
-    })
+/// All scenes, with something adjusted in every node.
+pub fn plato<'a>(adjust: Adjust<'a, Plato>, story: bool) -> impl Iterator<Item = Playable<'a>> {
+    let playable = move |scene: &'static Scene<Plato>| -> Playable<'a> {
+        (scene.name, Box::new(move || played(scene, adjust, story)))
+    };
+    SCENES.iter().map(playable)
+}
+
+fn played(scene: &Scene<Plato>, adjust: Adjust<'_, Plato>, story: bool) -> Result<RunOutcome, String> {
+    let set = |config: &mut PlatoConfig| {
+        *config = PlatoConfig { me: config.me, ..PlatoConfig::new(config.me, config.members.clone()) };
+        config.prediction = Prediction::Fixed(us(100));
+        config.sequencing = Sequencing { every: 2, within: Some(ms(5)) };
+        (scene.adjust)(config);
+        adjust(config);
+    };
+    scene.played(&set, story)
 }
 
 type Stage<'a> = SimWorld<'a, Bare<Plato>>;

@@ -1,5 +1,5 @@
 //! Scenes of the ring: faults of the field, one at a time, while members talk, and what each may cost at most.
-use super::{AT_ONCE, BEGIN, Play, Played, Scene, ms, unless};
+use super::{AT_ONCE, BEGIN, Play, Playable, Scene, ms, unless};
 use crate::{Adjust, Simulated, ring};
 use consort_ring::packet::RingPacket;
 use consort_ring::{Ring, RingConfig};
@@ -7,7 +7,7 @@ use consort_sim::checkers::IdleWaits;
 use consort_sim::fault::{Activation, CrashTarget, Disk, Fault, FaultScope, Lanes, NodeSet};
 use consort_sim::machine::Bare;
 use consort_sim::plan::RunPlan;
-use consort_sim::world::{RunOptions as Keep, SimWorld};
+use consort_sim::world::{RunOptions as Keep, RunOutcome, SimWorld};
 use consort_types::{Instant, NodeId, Service};
 
 /// A scene, and what is judged beside the promises.
@@ -31,9 +31,17 @@ enum Waits {
     Held,
 }
 
-/// Plays all scenes, with something adjusted in every node.
-pub fn ring(adjust: Adjust<'_, Ring>, story: bool) -> impl Iterator<Item = Played> {
-    SCENES.iter().map(move |RingScene { scene, faults, changes, waits }| {
+/// All scenes, with something adjusted in every node.
+pub fn ring<'a>(adjust: Adjust<'a, Ring>, story: bool) -> impl Iterator<Item = Playable<'a>> {
+    let playable = move |scene: &'static RingScene| -> Playable<'a> {
+        (scene.scene.name, Box::new(move || scene.played(adjust, story)))
+    };
+    SCENES.iter().map(playable)
+}
+
+impl RingScene {
+    fn played(&self, adjust: Adjust<'_, Ring>, story: bool) -> Result<RunOutcome, String> {
+        let Self { scene, faults, changes, waits } = self;
         let mut plan = scene.plan();
         plan.shipped = true;
         plan.faults = faults.to_vec();
@@ -41,13 +49,11 @@ pub fn ring(adjust: Adjust<'_, Ring>, story: bool) -> impl Iterator<Item = Playe
             (scene.adjust)(config);
             adjust(config);
         };
-        let outcome = Ring::bounds(&plan, false).and_then(|mut bounds| {
-            bounds.views.changes = Some(*changes);
-            bounds.waits = bound(*waits, &plan);
-            scene.judged(plan, Keep { bounds, story, trace: false }, &set)
-        });
-        (scene.name, outcome)
-    })
+        let mut bounds = Ring::bounds(&plan, false)?;
+        bounds.views.changes = Some(*changes);
+        bounds.waits = bound(*waits, &plan);
+        scene.judged(plan, Keep { bounds, story, trace: false }, &set)
+    }
 }
 
 fn bound(waits: Waits, plan: &RunPlan) -> Option<IdleWaits> {

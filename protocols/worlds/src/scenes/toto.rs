@@ -1,22 +1,27 @@
 //! Scenes of ToTo, and of the view-synchronous membership under it.
-use super::{AT_ONCE, Play, Played, Scene, ms, unless};
+use super::{AT_ONCE, Play, Playable, Scene, ms, unless};
 use crate::Adjust;
 use consort_sim::machine::Bare;
-use consort_sim::world::SimWorld;
+use consort_sim::world::{RunOutcome, SimWorld};
 use consort_toto::packet::TotoPacket;
 use consort_toto::{Toto, TotoConfig, vs};
 use consort_types::{NodeId, Service};
 
-/// Plays all scenes, with something adjusted in every node.
-pub fn toto(adjust: Adjust<'_, Toto>, story: bool) -> impl Iterator<Item = Played> {
-    SCENES.iter().map(move |scene| {
-        let set = |config: &mut TotoConfig| {
-            *config = TotoConfig { me: config.me, ..TotoConfig::new(config.me, config.members.clone()) };
-            (scene.adjust)(config);
-            adjust(config);
-        };
-        scene.played(&set, story)
-    })
+/// All scenes, with something adjusted in every node.
+pub fn toto<'a>(adjust: Adjust<'a, Toto>, story: bool) -> impl Iterator<Item = Playable<'a>> {
+    let playable = move |scene: &'static Scene<Toto>| -> Playable<'a> {
+        (scene.name, Box::new(move || played(scene, adjust, story)))
+    };
+    SCENES.iter().map(playable)
+}
+
+fn played(scene: &Scene<Toto>, adjust: Adjust<'_, Toto>, story: bool) -> Result<RunOutcome, String> {
+    let set = |config: &mut TotoConfig| {
+        *config = TotoConfig { me: config.me, ..TotoConfig::new(config.me, config.members.clone()) };
+        (scene.adjust)(config);
+        adjust(config);
+    };
+    scene.played(&set, story)
 }
 
 type Stage<'a> = SimWorld<'a, Bare<Toto>>;
