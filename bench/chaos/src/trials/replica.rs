@@ -80,31 +80,51 @@ fn keep(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
     })
 }
 
+/// What goes wrong next.
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Cut,
+    Stop,
+    End,
+    Part,
+    Pause,
+    Kill,
+}
+
+/// How often each comes among so many: in a short trial, too, each has its turn.
+const HAND: [Next; 12] = {
+    use Next::{Cut, End, Kill, Part, Pause, Stop};
+    [Cut, Cut, Stop, Stop, Stop, End, End, Part, Part, Part, Pause, Kill]
+};
+
 fn trouble(site: &Site<'_>, stage: &mut Stage<'_>, relays: &[Relay], keepers: &mut Keepers) -> Result<Done, String> {
-    let (mut rng, mut done) = (Rng::new(24), Done::default());
+    let (mut rng, mut done, mut hand) = (Rng::new(24), Done::default(), Vec::new());
     let end = Instant::now() + site.lengths.network;
     while Instant::now() < end {
         stage.pass(Duration::from_millis(rng.between(50, APART)))?;
         keepers.wake(false)?;
         keepers.hear();
-        match rng.below(12) {
-            0 | 1 => {
+        if hand.is_empty() {
+            hand.extend(HAND);
+        }
+        match hand.swap_remove(rng.below(hand.len() as u64) as usize) {
+            Next::Cut => {
                 relays[rng.below(3) as usize].cut();
                 done.cuts += 1;
             }
-            2..=4 => {
+            Next::Stop => {
                 keepers.stop(&mut rng)?;
                 done.stops += 1;
             }
-            5 | 6 => {
+            Next::End => {
                 keepers.kill(stage, &mut rng)?;
                 done.ends += 1;
             }
-            7..=9 => {
+            Next::Part => {
                 part(stage, keepers, &mut rng)?;
                 done.parts += 1;
             }
-            10 => {
+            Next::Pause => {
                 let node = rng.below(3) as usize;
                 stage.fleet.stop(node, true);
                 let passed = stage.pass(Duration::from_millis(rng.below(LONG)));
@@ -112,7 +132,7 @@ fn trouble(site: &Site<'_>, stage: &mut Stage<'_>, relays: &[Relay], keepers: &m
                 passed.and_then(|()| stage.together(&ALL))?;
                 done.pauses += 1;
             }
-            _ => {
+            Next::Kill => {
                 kill(stage, keepers, &mut rng)?;
                 done.kills += 1;
             }
