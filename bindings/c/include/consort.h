@@ -624,7 +624,8 @@ consort_code consort_receive(const consort_client *client,
 consort_code consort_try_receive(const consort_client *client, consort_event **event);
 
 // The descriptor of the connection, for a program that waits with poll() of its own: readable once something came. Take
-// events with consort_try_receive() until it gives nothing, and only then wait. Read, write and close nothing there.
+// events with consort_try_receive() until it gives nothing, and only then wait: for a quarter of a second at most, so that
+// a silent machine is noticed within two. Read, write and close nothing there.
 // CONSORT_UNSUPPORTED where the daemon shares memory: consort_options_set_shared_memory().
 consort_code consort_fd(const consort_client *client,
                         int32_t *fd);

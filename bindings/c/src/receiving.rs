@@ -54,7 +54,8 @@ unsafe fn receive(
 }
 
 /// The descriptor of the connection, for a program that waits with poll() of its own: readable once something came. Take
-/// events with consort_try_receive() until it gives nothing, and only then wait. Read, write and close nothing there.
+/// events with consort_try_receive() until it gives nothing, and only then wait: for a quarter of a second at most, so that
+/// a silent machine is noticed within two. Read, write and close nothing there.
 /// CONSORT_UNSUPPORTED where the daemon shares memory: consort_options_set_shared_memory().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_fd(client: *const consort_client, fd: *mut i32) -> consort_code {

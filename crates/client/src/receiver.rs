@@ -172,8 +172,10 @@ impl Receiver {
     }
 
     /// The connection's descriptor, for a program that waits with a `poll` of its own: readable once something came. Take
-    /// events with [`Self::try_receive`] until there is none, and only then wait. Read or write nothing there. `None` where
-    /// the daemon shares memory: [`ConnectOptions::without_shared_memory`](crate::ConnectOptions::without_shared_memory).
+    /// events with [`Self::try_receive`] until there is none, and only then wait: for an eighth of
+    /// [`ConnectOptions::host_timeout`](crate::ConnectOptions::host_timeout) at most, so that a silent machine is noticed.
+    /// Read or write nothing there. `None` where the daemon shares memory:
+    /// [`ConnectOptions::without_shared_memory`](crate::ConnectOptions::without_shared_memory).
     pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.incoming.descriptor()
     }
