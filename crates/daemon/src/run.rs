@@ -196,8 +196,10 @@ fn engine_and_node(
 
 fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, engine: E, reload: &Reload) -> Node<E> {
     let (bytes, keep) = settings.sessions_retain;
-    let keep = consort_types::Duration::from_nanos(keep.as_nanos().try_into().unwrap_or(u64::MAX));
-    let node = Node::new(identity, engine, settings.limits).of_nodes(settings.nodes.len()).retaining(bytes, keep);
+    let span =
+        |time: std::time::Duration| consort_types::Duration::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX));
+    let node = Node::new(identity, engine, settings.limits).of_nodes(settings.nodes.len());
+    let node = node.retaining(bytes, span(keep)).keeping_producers(span(settings.producers_for));
     let mut node = node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now());
     node.set_streams(settings.group_streams());
     node

@@ -220,6 +220,14 @@ impl<E: Engine> Node<E> {
         self
     }
 
+    /// The same having producers forgotten of which nothing was ordered for so long; an hour. The lowest member of a view
+    /// does so for all. It looks once a minute.
+    #[must_use]
+    pub fn keeping_producers(mut self, keep: Duration) -> Self {
+        self.producers = ProducerDesk::keeping(keep);
+        self
+    }
+
     /// As whom it speaks.
     pub const fn identity(&self) -> &Identity {
         self.datagrams.identity()

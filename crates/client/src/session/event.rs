@@ -13,7 +13,7 @@ pub enum Fate {
     /// It is not ordered, and never will be.
     Refused(Refusal),
     /// Nobody knows: it may be ordered or not. The daemons have forgotten this producer, because too many of them started
-    /// anew at a time, or because it sent nothing for an hour.
+    /// anew at a time, or because it sent nothing for longer than they remember: `producers_for`, an hour.
     Forgotten,
 }
 

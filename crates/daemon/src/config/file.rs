@@ -20,6 +20,8 @@ const HOST_TIMEOUTS: RangeInclusive<Duration> = Duration::from_secs(2)..=Duratio
 
 /// How long what clients read may be retained.
 const RETAIN_FOR_MOST: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long producers may be known of which nothing is ordered. The daemons look once a minute.
+const PRODUCERS_FOR: RangeInclusive<Duration> = Duration::from_secs(60)..=Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Reads and checks a file. Everything that is wrong with it is reported at once.
 pub fn read(path: &Path) -> Outcome<Settings> {
@@ -170,6 +172,7 @@ fn sessions(section: &mut Section<'_, '_>, settings: &mut Settings) {
     let (bytes, keep) = &mut settings.sessions_retain;
     set(bytes, section.number("retain", 0..=1 << 34));
     set(keep, section.duration_in("retain_for", Duration::ZERO..=RETAIN_FOR_MOST));
+    set(&mut settings.producers_for, section.duration_in("producers_for", PRODUCERS_FOR));
     section.finish();
 }
 
@@ -283,6 +286,7 @@ interface = "198.51.100.12"
         assert_eq!(spelled.shared_memory, plain.shared_memory);
         assert_eq!(spelled.client_host_timeout, plain.client_host_timeout);
         assert_eq!(spelled.sessions_retain, plain.sessions_retain);
+        assert_eq!(spelled.producers_for, plain.producers_for);
         assert_eq!((spelled.probe_paths, plain.probe_paths), (true, true));
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
@@ -372,7 +376,7 @@ interface = "198.51.100.12"
              personal_window = 30\naccelerated_window = 10\naccelerated_from = 2\nstore_window = 500\n\
              global_bytes = 100_000\npersonal_bytes = 50_000\nstore_bytes = 1_000_000\nstarvation_guard = 0\n\
              token_loss = \"1s\"\nhold = \"10ms\"\n[clients]\nlisten = [\"127.0.0.1:4840\"]\nusers = [1000, 0x3e9]\nmost = 77\ncredit = 8192\n\
-             output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\nhost_timeout = \"90s\"\n[sessions]\nretain = 0\nretain_for = \"5s\"\n[limits]\nmessage = 1000\nqueue = 100_000\n\
+             output = 100_000\noutputs = 200_000\nframes = 300_000\nshared_memory = 0\nhost_timeout = \"90s\"\n[sessions]\nretain = 0\nretain_for = \"5s\"\nproducers_for = \"2h\"\n[limits]\nmessage = 1000\nqueue = 100_000\n\
              [toto]\nphi = \"75%\"\nwindow = 8\nack = \"5ms\"\nack_every = 40\nack_floor = true\nearly = true\nsilence = \"400ms\"\n"
         );
         let settings = parse("consort.toml", &text).unwrap();
@@ -397,9 +401,11 @@ interface = "198.51.100.12"
         assert_eq!(settings.users, [1000, 1001]);
         assert_eq!((settings.shared_memory, settings.client_host_timeout.as_secs()), (0, 90));
         assert_eq!(settings.sessions_retain, (0, Duration::from_secs(5)));
+        assert_eq!(settings.producers_for, Duration::from_secs(7_200));
         assert_eq!([settings.limits.message_max, ring.queue_bytes], [1000, 100_000]);
         assert!(with("[sessions]\nretain_for = \"2d\"").contains("sessions.retain_for: "));
         assert!(with("[sessions]\nretain = -1").contains("sessions.retain: "));
+        assert!(with("[sessions]\nproducers_for = \"59s\"").contains("sessions.producers_for: "));
         let toto = settings.toto_config();
         assert_eq!((settings.protocol, toto.phi.percent(), toto.window), (Protocol::Toto, 75, 8));
         assert_eq!((toto.ack.unwrap().as_millis(), toto.ack_every, toto.timers.silence.as_millis()), (5, 40, 400));

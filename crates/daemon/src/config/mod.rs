@@ -112,6 +112,8 @@ pub struct Settings {
     pub client_host_timeout: Duration,
     /// How many bytes are retained of what clients read, and for how long, where the protocol retains nothing itself.
     pub sessions_retain: (usize, Duration),
+    /// How long a producer is known of which nothing is ordered.
+    pub producers_for: Duration,
     /// Whether to find out which size of datagram reaches which node.
     pub probe_paths: bool,
     /// What clients may do; without any everything.
@@ -229,6 +231,7 @@ impl Settings {
             filter_sources: true,
             client_host_timeout: consort_net::CLIENT_HOST_TIMEOUT,
             sessions_retain: (16 << 20, Duration::from_secs(60)),
+            producers_for: Duration::from_secs(3_600),
             probe_paths: true,
             rights: Vec::new(),
             rights_file: None,

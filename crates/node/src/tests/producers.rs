@@ -261,6 +261,25 @@ fn a_producer_that_sends_nothing_for_an_hour_is_forgotten() {
 }
 
 #[test]
+fn a_producer_is_forgotten_after_the_time_that_the_lowest_member_is_told() {
+    //= E10 test
+    let mut world = world();
+    let lowest = world.nodes.remove(0);
+    world.nodes.insert(0, lowest.keeping_producers(Duration::from_secs(120)));
+    let ann = world.connect(1, "ann");
+    open(&mut world, ann, P);
+    world.settle();
+    let mut minutes = 0;
+    while !world.nodes[2].groups().producers().is_empty() {
+        world.now += Duration::from_secs(60);
+        minutes += 1;
+        assert!(minutes < 10, "it is still known");
+        world.settle();
+    }
+    assert!(minutes >= 2, "it is forgotten after {minutes} minutes");
+}
+
+#[test]
 fn without_a_policy_nothing_is_opened_and_before_the_first_view_it_waits() {
     let mut world = World::new(1, Limits::default());
     let ann = world.connect(0, "ann");
