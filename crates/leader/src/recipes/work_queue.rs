@@ -353,7 +353,7 @@ impl Jobs {
         //= L16
         self.kept.insert(id, result);
         if self.kept.len() > KEPT_MAX {
-            // Its submitter is long gone.
+            // So many wait only where submitters are gone.
             self.kept.pop_first();
         }
     }
