@@ -4,7 +4,7 @@
 #[path = "../../../crates/cli/tests/support/mod.rs"]
 mod support;
 use rustix::process::Signal;
-use support::{World, lives};
+use support::{World, incarnations};
 
 /// A world with a daemon to measure: its program is built where it is missing.
 fn world() -> World {
@@ -120,7 +120,7 @@ fn a_floor_that_is_killed_takes_its_ring_with_it() {
         ring.len() == 4
     });
     bench.kill();
-    support::wait_until("they are gone", || !ring.iter().any(|pid| lives(*pid)));
+    support::wait_until("they are gone", || !ring.iter().any(|pid| incarnations(*pid)));
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn an_embedded_bench_that_is_killed_takes_its_nodes_with_it() {
         nodes.len() == 2
     });
     bench.kill();
-    support::wait_until("they are gone", || !nodes.iter().any(|pid| lives(*pid)));
+    support::wait_until("they are gone", || !nodes.iter().any(|pid| incarnations(*pid)));
 }
 
 /// Whether one of its threads is a node.
@@ -228,7 +228,7 @@ fn peers_that_are_interrupted_end_at_once_with_all_that_they_started() {
     let ran = bench.wait();
     assert_eq!(ran.code, 130, "{}{}", ran.out, ran.errors);
     assert!(!ran.errors.contains("tried again") && !ran.errors.contains("NATS is left out"), "{}", ran.errors);
-    support::wait_until("the other system is gone", || !others.iter().any(|pid| lives(*pid)));
+    support::wait_until("the other system is gone", || !others.iter().any(|pid| incarnations(*pid)));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn a_failover_bench_that_is_interrupted_leaves_no_daemon() {
     assert_eq!(daemons.len(), 3);
     rustix::process::kill_process(rustix::process::Pid::from_raw(bench.id() as i32).unwrap(), Signal::TERM).unwrap();
     assert_eq!(bench.wait().code, 130);
-    assert!(daemons.iter().all(|pid| !lives(*pid)));
+    assert!(daemons.iter().all(|pid| !incarnations(*pid)));
     assert!(!std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
 }
 

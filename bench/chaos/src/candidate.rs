@@ -98,7 +98,7 @@ impl Candidate {
     }
 
     /// Whether it still runs.
-    pub fn lives(&mut self) -> bool {
+    pub fn incarnations(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 }

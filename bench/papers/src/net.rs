@@ -86,7 +86,7 @@ pub fn nodes(members: usize) -> Vec<NodeId> {
 }
 
 impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
-    /// Starts these engines, of the nodes 1, 2 and so on, each in its first life, and waits until all are in one view.
+    /// Starts these engines, of the nodes 1, 2 and so on, each in its first incarnation, and waits until all are in one view.
     ///
     /// # Errors
     /// Says so where no such view comes about.

@@ -94,7 +94,7 @@ impl Process {
         lines: &Sender<Line>,
     ) -> Outcome<Self> {
         let log = directory.join(format!("{name}.log"));
-        // What an earlier life of it said stays.
+        // What an earlier incarnation of it said stays.
         let errors = File::options().create(true).append(true).open(&log);
         let errors = errors.trying(|| format!("cannot write {}", log.display()))?;
         let mut command = Command::new(program);

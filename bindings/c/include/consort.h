@@ -415,7 +415,7 @@ typedef struct {
   const char *name;
   // The name by which it is sent to alone; null for a daemon.
   const char *private_name;
-  // Which life of its daemon.
+  // Which incarnation of its daemon.
   uint64_t incarnation;
   // Its number at its daemon; 0 for a daemon.
   uint32_t client;
@@ -430,7 +430,7 @@ typedef struct {
 typedef struct {
   // The view's number.
   uint64_t number;
-  // Which life of its representative.
+  // Which incarnation of its representative.
   uint64_t incarnation;
   // Which change in that view; 0 of a view of the network.
   uint64_t change;
@@ -444,7 +444,7 @@ typedef struct {
   uint64_t position;
   // The number of the view that it belongs to; 0 where positions last.
   uint64_t view;
-  // Which life of that view's representative; 0 where that is not said.
+  // Which incarnation of that view's representative; 0 where that is not said.
   uint64_t incarnation;
   // The node of that view's representative; 0 where that is not said.
   uint16_t node;
@@ -755,7 +755,7 @@ const uint8_t *consort_event_payload(const consort_event *event, size_t *len);
 bool consort_event_position(const consort_event *event,
                             uint64_t *position);
 
-// Which life of its node a message's sender is connected to; false likewise.
+// Which incarnation of its node a message's sender is connected to; false likewise.
 bool consort_event_sender_incarnation(const consort_event *event, uint64_t *incarnation);
 
 // How many targets a message names, groups and private names; 1 of a group view or signal.

@@ -20,7 +20,7 @@ pub struct consort_event {
 pub struct consort_view_id {
     /// The view's number.
     pub number: u64,
-    /// Which life of its representative.
+    /// Which incarnation of its representative.
     pub incarnation: u64,
     /// Which change in that view; 0 of a view of the network.
     pub change: u64,
@@ -139,12 +139,12 @@ pub unsafe extern "C" fn consort_event_position(event: *const consort_event, pos
     unsafe { tell_number(event, position, |event| event.message()?.position()) }
 }
 
-/// Which life of its node a message's sender is connected to; false likewise.
+/// Which incarnation of its node a message's sender is connected to; false likewise.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_event_sender_incarnation(event: *const consort_event, incarnation: *mut u64) -> bool {
-    let life = |event: &consort_event| event.message()?.sender_daemon().map(|daemon| daemon.incarnation.0);
+    let connected_to = |event: &consort_event| event.message()?.sender_daemon().map(|daemon| daemon.incarnation.0);
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe { tell_number(event, incarnation, life) }
+    unsafe { tell_number(event, incarnation, connected_to) }
 }
 
 unsafe fn tell_number(

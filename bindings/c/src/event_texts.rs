@@ -12,7 +12,7 @@ pub struct consort_member {
     pub name: *const c_char,
     /// The name by which it is sent to alone; null for a daemon.
     pub private_name: *const c_char,
-    /// Which life of its daemon.
+    /// Which incarnation of its daemon.
     pub incarnation: u64,
     /// Its number at its daemon; 0 for a daemon.
     pub client: u32,

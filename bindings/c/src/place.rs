@@ -9,7 +9,7 @@ pub struct consort_place {
     pub position: u64,
     /// The number of the view that it belongs to; 0 where positions last.
     pub view: u64,
-    /// Which life of that view's representative; 0 where that is not said.
+    /// Which incarnation of that view's representative; 0 where that is not said.
     pub incarnation: u64,
     /// The node of that view's representative; 0 where that is not said.
     pub node: u16,

@@ -25,7 +25,7 @@ pub(crate) struct Message {
     position: Option<u64>,
     /// Which of those that stand there, likewise.
     index: Option<u16>,
-    /// Which life of its node the sender is connected to, likewise.
+    /// Which incarnation of its node the sender is connected to, likewise.
     incarnation: Option<u64>,
     /// Whether it was read by position, and not received by a member.
     was_read: bool,
@@ -41,7 +41,7 @@ pub(crate) struct Member {
     name: String,
     /// The node of its daemon.
     node: u16,
-    /// Which life of its daemon.
+    /// Which incarnation of its daemon.
     incarnation: u64,
     /// A client's number at its daemon; 0 for a daemon.
     number: u32,

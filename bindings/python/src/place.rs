@@ -11,7 +11,7 @@ pub(crate) struct ViewId {
     number: u64,
     /// The node of its representative.
     node: u16,
-    /// Which life of that.
+    /// Which incarnation of that.
     incarnation: u64,
     /// Which change in that view; 0 of a view of the network.
     change: u64,

@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::peers;
 use crate::runtime_dir::Card;
 use crate::usage;
-use crate::words::{state, without_lives};
+use crate::words::{state, without_incarnations};
 use consort::Address;
 use consort_inquiry::story;
 use serde::{Serialize, Serializer};
@@ -165,7 +165,7 @@ fn row(answer: &DaemonStatus) -> [String; 10] {
         answer.cluster.clone(),
         answer.node.to_string(),
         answer.pid.map_or_else(|| "-".into(), |pid| pid.to_string()),
-        without_lives(&text("view")),
+        without_incarnations(&text("view")),
         members.to_string(),
         text("clients"),
         text("messages_delivered"),

@@ -3,7 +3,7 @@
 
 mod support;
 use rustix::process::Signal;
-use support::{World, lives};
+use support::{World, incarnations};
 
 #[test]
 fn the_demo_holds_what_it_promises_and_leaves_nothing_behind() {
@@ -127,7 +127,7 @@ fn a_demo_that_is_interrupted_ends_its_daemons() {
     rustix::process::kill_process(rustix::process::Pid::from_raw(demo.id() as i32).unwrap(), Signal::INT).unwrap();
     let ran = demo.wait();
     assert_eq!(ran.code, 130, "{}", ran.errors);
-    assert!(pids.iter().all(|pid| !lives(*pid)));
+    assert!(pids.iter().all(|pid| !incarnations(*pid)));
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn a_demo_that_is_killed_takes_everything_with_it() {
     let mut demo = world.start(&["demo", "--lines", "5000000"], None);
     let pids = daemons_of(&demo.prints("processes"));
     demo.kill();
-    support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| lives(*pid)));
+    support::wait_until("the demo's daemons are gone", || !pids.iter().any(|pid| incarnations(*pid)));
     // What it could not remove, the next one does.
     assert!(std::fs::read_dir(world.path("")).unwrap().flatten().any(is_lab));
     assert_eq!(world.run(&["demo", "--nodes", "1", "--lines", "10"]).code, 0);

@@ -132,5 +132,5 @@ fn garbage_and_silence_at_the_port_disturb_nobody() {
     let ran = receive.wait();
     assert_eq!((ran.code, ran.out.lines().count()), (0, 50), "{}", ran.errors);
     support::wait_until("the port answers again", || get(&address, "/ready").starts_with("HTTP/1.1 200 OK"));
-    assert!(daemon.lives());
+    assert!(daemon.incarnations());
 }

@@ -319,7 +319,7 @@ fn a_client_that_talks_nonsense_disturbs_nobody() {
     }
     assert_eq!(world.run(&["send", "still here"]).code, 0);
     assert_eq!(receive.wait().out, "still here\n");
-    assert!(daemon.lives());
+    assert!(daemon.incarnations());
 }
 
 #[test]

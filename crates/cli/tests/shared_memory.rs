@@ -222,6 +222,6 @@ fn a_client_that_knows_nothing_of_memory_is_served_and_what_else_one_attaches_do
         answers.push(head[4]);
     }
     assert_eq!(answers, [0x81, 0x81], "both are welcome");
-    assert!(daemon.lives());
+    assert!(daemon.incarnations());
     assert_eq!(counted(&mut daemon), (0, 1));
 }

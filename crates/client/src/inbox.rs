@@ -249,7 +249,7 @@ impl EventReader {
             }
             session::DaemonEvent::Disconnect(farewell) => return Err(self.shared.end(SessionEnd::Farewell(farewell))),
             // Nobody asked.
-            session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) | session::DaemonEvent::Life(_) => {
+            session::DaemonEvent::Pong(_) | session::DaemonEvent::Welcome(_) | session::DaemonEvent::Incarnation(_) => {
                 return Ok(None);
             }
         }))

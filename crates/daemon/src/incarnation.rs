@@ -1,4 +1,4 @@
-//! Which life of its node a daemon lives: a number larger than that of every life before.
+//! Which incarnation of its node a daemon lives: a number larger than that of every incarnation before.
 //!
 //! The number is kept on disk where that is possible, and is never below the clock: either alone would do, together
 //! they survive a clock that was set back as well as a disk that was replaced.
@@ -21,8 +21,8 @@ enum NoNumber {
     Wrong(String),
 }
 
-/// The number for the life that begins now. A directory that the user named must work; the usual one may fail, with a
-/// warning. What cannot be right is never passed over: the number would be an earlier life's.
+/// The number for the incarnation that begins now. A directory that the user named must work; the usual one may fail, with a
+/// warning. What cannot be right is never passed over: the number would be an earlier incarnation's.
 pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Incarnation> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
     let (root, named) = match (directory, usual_directory()) {
@@ -66,7 +66,7 @@ fn usual_directory() -> Option<PathBuf> {
     state.map(|state| state.join("consort"))
 }
 
-/// Reads the last life's number, and stores and returns the next.
+/// Reads the last incarnation's number, and stores and returns the next.
 fn follow(path: &Path, clock: u64) -> Result<Incarnation, NoNumber> {
     let name = path.display();
     let unusable = |what: &str, error| {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_life_has_a_larger_number_even_if_the_clock_was_set_back() {
+    fn every_incarnation_has_a_larger_number_even_if_the_clock_was_set_back() {
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("cluster/node-1.incarnation");
         assert_eq!(follow(&path, 1_000), Ok(Incarnation(1_000)));
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_no_life_can_have_stops_the_start_and_is_not_used_twice() {
+    fn a_number_that_no_incarnation_can_have_stops_the_start_and_is_not_used_twice() {
         //= M07 test
         let state = tempfile::tempdir().unwrap();
         let path = state.path().join("node-1.incarnation");

@@ -19,26 +19,26 @@ pub fn either(words: &[&str]) -> String {
     }
 }
 
-/// Leaves the lives of nodes out, which are for programs: `5@n1.1795258177034462` becomes `5@n1`.
-pub fn without_lives(text: &str) -> String {
+/// Leaves the incarnations of nodes out, which are for programs: `5@n1.1795258177034462` becomes `5@n1`.
+pub fn without_incarnations(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((front, back)) = rest.split_once('.') {
         let digits = back.len() - back.trim_start_matches(|c: char| c.is_ascii_digit()).len();
         let node = front.trim_end_matches(|c: char| c.is_ascii_digit());
         out.push_str(front);
-        let is_life = digits > 0 && node.len() < front.len() && node.ends_with('n');
-        if !is_life {
+        let is_incarnation = digits > 0 && node.len() < front.len() && node.ends_with('n');
+        if !is_incarnation {
             out.push('.');
         }
-        rest = if is_life { &back[digits..] } else { back };
+        rest = if is_incarnation { &back[digits..] } else { back };
     }
     out + rest
 }
 
 /// What a daemon tells of its state, without the name of the ring that works: that is told beside it.
 pub fn state(told: &str) -> String {
-    let told = without_lives(told);
+    let told = without_incarnations(told);
     told.split_once(": ring ").map_or(told.clone(), |(state, _)| state.to_owned())
 }
 
@@ -85,8 +85,11 @@ mod tests {
     }
 
     #[test]
-    fn lives_of_nodes_are_left_out_and_nothing_else() {
-        assert_eq!(without_lives("ring 5@n1.17 of n1.17 n22.18, 0.5 ms. on.2"), "ring 5@n1 of n1 n22, 0.5 ms. on.2");
+    fn incarnations_of_nodes_are_left_out_and_nothing_else() {
+        assert_eq!(
+            without_incarnations("ring 5@n1.17 of n1.17 n22.18, 0.5 ms. on.2"),
+            "ring 5@n1 of n1 n22, 0.5 ms. on.2"
+        );
     }
 
     #[test]

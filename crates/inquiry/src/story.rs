@@ -1,6 +1,6 @@
 //! What a daemon remembers, read from its status and told in sentences.
 use crate::peers::{self, PeerStatus};
-use crate::words::{self, state, without_lives};
+use crate::words::{self, state, without_incarnations};
 use consort::{MemberId, NodeId, Primary, ViewId};
 use consort_node::NetworkChange;
 use serde::Serialize;
@@ -50,7 +50,7 @@ pub struct ToldChange {
     pub came: Vec<u16>,
     /// Nodes that were in that and are not in it.
     pub gone: Vec<u16>,
-    /// Nodes that are in both, in different lives.
+    /// Nodes that are in both, in different incarnations.
     pub restarted: Vec<u16>,
     /// Why it came, where that is told.
     pub why: Option<String>,
@@ -106,7 +106,7 @@ impl Story {
     }
 
     fn current(&self) -> String {
-        without_lives(&format!("{} of {}", self.view, self.members.join(" ")))
+        without_incarnations(&format!("{} of {}", self.view, self.members.join(" ")))
     }
 }
 
@@ -132,7 +132,7 @@ impl ToldChange {
     /// Who came and who went, in a few words.
     pub fn news(&self) -> String {
         let list = |nodes: &[u16]| nodes.iter().map(|node| format!("n{node}")).collect::<Vec<_>>().join(", ");
-        let parts = [(&self.came, "came"), (&self.gone, "gone"), (&self.restarted, "back in a new life")];
+        let parts = [(&self.came, "came"), (&self.gone, "gone"), (&self.restarted, "back in a new incarnation")];
         let told: Vec<String> = parts
             .iter()
             .filter(|(nodes, _)| !nodes.is_empty())
@@ -202,15 +202,15 @@ fn told(ms_ago: u64, change: NetworkChange, before: &mut Option<Vec<MemberId>>) 
 
 impl ToldChange {
     fn compare(&mut self, before: &[MemberId], now: &[MemberId]) {
-        let life_in = |view: &[MemberId], node: NodeId| view.iter().copied().find(|member| member.node == node);
+        let incarnation_in = |view: &[MemberId], node: NodeId| view.iter().copied().find(|member| member.node == node);
         for member in now {
-            match life_in(before, member.node) {
+            match incarnation_in(before, member.node) {
                 None => self.came.push(member.node.0),
                 Some(earlier) if earlier != *member => self.restarted.push(member.node.0),
                 Some(_) => {}
             }
         }
-        let gone = before.iter().filter(|member| life_in(now, member.node).is_none());
+        let gone = before.iter().filter(|member| incarnation_in(now, member.node).is_none());
         self.gone = gone.map(|member| member.node.0).collect();
     }
 }
@@ -284,7 +284,7 @@ Node 1 of cluster prod, oldest change first:
   1 min 11 s ago  view 5@n1   is primary now: all its members have installed it
        9.0 s ago  view 9@n1   n2 gone: n1 n3; to be primary once all its members have installed it
                               because token lost after 151 ms; n2 silent for 369 ms
-      810 ms ago  view 13@n1  n2 came; n3 back in a new life: n1-n3; not primary
+      810 ms ago  view 13@n1  n2 came; n3 back in a new incarnation: n1-n3; not primary
                               because n2 joined
 
 Now operational; view 13@n1 of n1 n2 n3; not primary.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The last that was heard of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hearing {
-    /// Which life of it.
+    /// Which incarnation of it.
     pub member: MemberId,
     /// When it was heard last.
     pub at: Instant,
@@ -29,11 +29,11 @@ pub struct Hearing {
 #[derive(Clone, Debug, Default)]
 pub struct HearingTable {
     nodes: BTreeMap<NodeId, Hearing>,
-    lives: BTreeMap<NodeId, LatestIncarnation>,
+    incarnations: BTreeMap<NodeId, LatestIncarnation>,
     fresh_for: Duration,
 }
 
-/// Which life of a node counts.
+/// Which incarnation of a node counts.
 #[derive(Clone, Copy, Debug)]
 struct LatestIncarnation {
     latest: Incarnation,
@@ -55,33 +55,34 @@ impl HearingTable {
         Self { fresh_for, ..Self::default() }
     }
 
-    /// Whether this is the latest life heard of a node; notes that it, or that an earlier one, was heard. A life that is
-    /// not heard any more is forgotten when an earlier one is: it may never have been, and who speaks lives.
+    /// Whether this is the latest incarnation heard of a node; notes that it, or that an earlier one, was heard. An
+    /// incarnation that is not heard any more is forgotten when an earlier one is: it may never have been, and who
+    /// speaks lives.
     pub fn is_latest(&mut self, member: MemberId, now: Instant) -> bool {
         //= M02
         //= M07
         let fresh_for = self.fresh_for;
-        let life = self.lives.entry(member.node).or_insert(LatestIncarnation::new(member.incarnation, now));
-        if member.incarnation >= life.latest || now.since(life.at) >= fresh_for {
-            *life = LatestIncarnation::new(member.incarnation, now);
+        let known = self.incarnations.entry(member.node).or_insert(LatestIncarnation::new(member.incarnation, now));
+        if member.incarnation >= known.latest || now.since(known.at) >= fresh_for {
+            *known = LatestIncarnation::new(member.incarnation, now);
             return true;
         }
-        life.outdated = Some((member.incarnation, now));
+        known.outdated = Some((member.incarnation, now));
         false
     }
 
-    /// The latest life heard of a node, if any.
+    /// The latest incarnation heard of a node, if any.
     pub fn latest(&self, node: NodeId) -> Option<MemberId> {
-        Some(MemberId { node, incarnation: self.lives.get(&node)?.latest })
+        Some(MemberId { node, incarnation: self.incarnations.get(&node)?.latest })
     }
 
-    /// Who goes by this node's index in a later life, if that was heard lately, from it or of it.
+    /// Who goes by this node's index in a later incarnation, if that was heard lately, from it or of it.
     pub fn twin(&self, me: MemberId, now: Instant) -> Option<MemberId> {
-        let life = self.lives.get(&me.node).filter(|life| now.since(life.at) < self.fresh_for)?;
-        Some(MemberId { incarnation: life.latest, ..me }).filter(|twin| *twin > me)
+        let known = self.incarnations.get(&me.node).filter(|known| now.since(known.at) < self.fresh_for)?;
+        Some(MemberId { incarnation: known.latest, ..me }).filter(|twin| *twin > me)
     }
 
-    /// Others name this node in a later life.
+    /// Others name this node in a later incarnation.
     pub fn note_named<'a>(&mut self, me: MemberId, members: impl IntoIterator<Item = &'a MemberId>, now: Instant) {
         //= M07
         for member in members.into_iter().filter(|member| member.node == me.node && **member > me) {
@@ -89,11 +90,11 @@ impl HearingTable {
         }
     }
 
-    /// What was heard of a node within this time though it does not count, and the life that does.
+    /// What was heard of a node within this time though it does not count, and the incarnation that does.
     pub fn outdated(&self, node: NodeId, now: Instant, lately: Duration) -> Option<(MemberId, Incarnation)> {
-        let life = self.lives.get(&node)?;
-        let (incarnation, at) = life.outdated?;
-        (now.since(at) < lately).then_some((MemberId { node, incarnation }, life.latest))
+        let known = self.incarnations.get(&node)?;
+        let (incarnation, at) = known.outdated?;
+        (now.since(at) < lately).then_some((MemberId { node, incarnation }, known.latest))
     }
 
     /// How a node is reached, for telling people.
@@ -112,7 +113,7 @@ impl HearingTable {
         self.nodes.insert(hearing.member.node, hearing);
     }
 
-    /// Notes whom a node said it hears, and that it was heard; keeps what else is known of this life of it.
+    /// Notes whom a node said it hears, and that it was heard; keeps what else is known of this incarnation of it.
     pub fn note_hears(&mut self, member: MemberId, at: Instant, hears: BTreeSet<NodeId>) {
         match self.nodes.get_mut(&member.node) {
             Some(known) if known.member == member => {
@@ -132,8 +133,9 @@ impl HearingTable {
         if let Some(known) = self.nodes.get_mut(&member.node).filter(|known| known.member == member) {
             known.at = at;
         }
-        if let Some(life) = self.lives.get_mut(&member.node).filter(|life| life.latest == member.incarnation) {
-            life.at = at;
+        if let Some(known) = self.incarnations.get_mut(&member.node).filter(|known| known.latest == member.incarnation)
+        {
+            known.at = at;
         }
     }
 
@@ -215,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn an_earlier_life_is_known_as_such() {
+    fn an_earlier_incarnation_is_known_as_such() {
         let mut heard = heard(&[]);
         assert!(heard.is_latest(MemberId::new(2, 7), NOW));
         assert!(!heard.is_latest(MemberId::new(2, 6), NOW));
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_life_counts_as_long_as_it_is_heard() {
+    fn a_later_incarnation_counts_as_long_as_it_is_heard() {
         //= M07 test
         let (mut heard, lately) = (heard(&[]), Duration::from_millis(600));
         let (earlier, later) = (MemberId::new(2, 6), MemberId::new(2, 7));
@@ -235,10 +237,10 @@ mod tests {
         assert!(!heard.is_latest(earlier, at(1_198)), "any packet of it will do");
         assert!(heard.is_latest(earlier, at(1_199)));
         assert_eq!(heard.outdated(NodeId(2), at(1_199), lately), None);
-        assert!(heard.is_latest(later, at(1_200)), "a later life is believed at once");
+        assert!(heard.is_latest(later, at(1_200)), "a later incarnation is believed at once");
     }
 
-    /// Lives of one node begin in any order of numbers, some speak once, others go on; packets come late or never.
+    /// Incarnations of one node begin in any order of numbers, some speak once, others go on; packets come late or never.
     #[test]
     fn who_alone_speaks_is_heard_and_of_two_that_speak_the_later() {
         //= M07 test
@@ -251,12 +253,12 @@ mod tests {
                     speaker = rng.between(1, 9);
                 }
                 let late = rng.chance(0.02).then(|| rng.between(1, 9));
-                for life in [late, (!rng.chance(0.1)).then_some(speaker)].into_iter().flatten() {
-                    let rival = spoke.iter().filter(|(other, at)| **other > life && ms - **at < 600).count() > 0;
-                    let heeded = heard.is_latest(MemberId::new(2, life), Instant(ms * 1_000_000));
-                    assert!(heeded || rival, "seed {seed}: {life} alone spoke for three beacons, {ms}");
+                for incarnation in [late, (!rng.chance(0.1)).then_some(speaker)].into_iter().flatten() {
+                    let rival = spoke.iter().filter(|(other, at)| **other > incarnation && ms - **at < 600).count() > 0;
+                    let heeded = heard.is_latest(MemberId::new(2, incarnation), Instant(ms * 1_000_000));
+                    assert!(heeded || rival, "seed {seed}: {incarnation} alone spoke for three beacons, {ms}");
                     if heeded {
-                        spoke.insert(life, ms);
+                        spoke.insert(incarnation, ms);
                     }
                 }
             }

@@ -29,7 +29,7 @@ impl Presence {
     /// Somebody asks for another view than the one that works here.
     pub fn summons(&self, now: Instant, view: &View, from: MemberId, join: &Proposal) -> Summons {
         //= M11
-        match life_in(view, from.node) {
+        match incarnation_in(view, from.node) {
             Some(member) if member == from => called_by_member(view, self.me, from, join),
             Some(earlier) if from.incarnation > earlier.incarnation && !join.leave => {
                 //= M16
@@ -49,7 +49,7 @@ impl Presence {
         let brought = join.proc.difference(&join.fail).copied().chain([from]);
         let mut nodes: BTreeSet<NodeId> = view.members.iter().map(|member| member.node).collect();
         for member in brought {
-            let stale = life_in(view, member.node).is_some_and(|known| known != member);
+            let stale = incarnation_in(view, member.node).is_some_and(|known| known != member);
             if stale || self.quarantine.holds(member.node, now) {
                 return false;
             }
@@ -121,10 +121,10 @@ fn called_by_member(view: &View, me: MemberId, from: MemberId, join: &Proposal) 
 
 /// Why to gather with a stranger that is heeded.
 pub fn stranger_wants(view: &View, join: &Proposal) -> Why {
-    let nodes = join.proc.iter().map(|member| member.node).filter(|node| life_in(view, *node).is_none());
+    let nodes = join.proc.iter().map(|member| member.node).filter(|node| incarnation_in(view, *node).is_none());
     Why::new(ViewCause::Merged { nodes: nodes.collect() }).adding(join.proc.iter().copied())
 }
 
-fn life_in(view: &View, node: NodeId) -> Option<MemberId> {
+fn incarnation_in(view: &View, node: NodeId) -> Option<MemberId> {
     view.members.iter().copied().find(|member| member.node == node)
 }

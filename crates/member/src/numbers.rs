@@ -30,7 +30,7 @@ pub struct Reservation {
 }
 
 impl ViewNumbers {
-    /// Begins at the ceiling of an earlier life, 0 if there was none.
+    /// Begins at the ceiling of an earlier incarnation, 0 if there was none.
     pub const fn new(stored: u64) -> Self {
         Self { highest: stored.saturating_add(1), durable: stored, pending: None }
     }
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_begins_above_everything_the_earlier_life_may_have_used() {
+    fn a_restart_begins_above_everything_the_earlier_incarnation_may_have_used() {
         let numbers = ViewNumbers::new(1_700);
         assert!(numbers.highest() > 1_700);
     }

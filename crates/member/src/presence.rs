@@ -58,7 +58,7 @@ impl Presence {
         }
     }
 
-    /// Takes up the ceiling of an earlier life from its records.
+    /// Takes up the ceiling of an earlier incarnation from its records.
     pub fn recall(&mut self, records: &[Bytes]) {
         //= M03
         self.ticket = records.len() as u64;
@@ -125,8 +125,8 @@ impl Presence {
         }
     }
 
-    /// A packet from this very node, but not from this life of it: false for a leftover of an earlier one. Else somebody
-    /// goes by its index and has taken its place among the others. Then it says so, and does not fight.
+    /// A packet from this very node, but not from this incarnation of it: false for a leftover of an earlier one. Else
+    /// somebody goes by its index and has taken its place among the others. Then it says so, and does not fight.
     pub fn notes_twin(&mut self, now: Instant, from: MemberId) -> bool {
         //= M01
         let twin = from > self.me;

@@ -2,7 +2,7 @@
 use consort_types::{Duration, Instant, NodeId};
 use std::collections::BTreeMap;
 
-/// Keeps out by node index, so that a new life does not slip through; doubles the time at each repetition.
+/// Keeps out by node index, so that a new incarnation does not slip through; doubles the time at each repetition.
 #[derive(Clone, Debug, Default)]
 pub struct Quarantine(BTreeMap<NodeId, Term>);
 

@@ -28,7 +28,7 @@ pub enum Reason {
     Silent,
     /// It said good-bye.
     Left,
-    /// A later life of it was heard.
+    /// A later incarnation of it was heard.
     Restarted,
     /// It kept aru from moving, or commit tokens did not pass it.
     Deaf,
@@ -36,7 +36,7 @@ pub enum Reason {
     OneWay,
     /// It failed us, or another said so.
     Apart,
-    /// It was heard, but dropped: a later life of it counts.
+    /// It was heard, but dropped: a later incarnation of it counts.
     Outdated,
 }
 
@@ -65,7 +65,7 @@ pub struct Hearsay<'a> {
 }
 
 impl Hearsay<'_> {
-    /// The life in which a node speaks now, and the later one because of which it is not heard.
+    /// The incarnation in which a node speaks now, and the later one because of which it is not heard.
     fn outdated(&self, node: NodeId) -> Option<(MemberId, Incarnation)> {
         self.heard.outdated(node, self.now, self.lately)
     }
@@ -110,7 +110,7 @@ impl Sets {
         news
     }
 
-    /// A member should be in. An earlier life of the same node should then be out, but never this one for another that
+    /// A member should be in. An earlier incarnation of the same node should then be out, but never this one for another that
     /// goes by its index.
     pub fn admit(&mut self, me: MemberId, member: MemberId) -> bool {
         //= M16
@@ -119,23 +119,24 @@ impl Sets {
         }
         let news = self.proc.insert(member);
         if news {
-            let latest = if member.node == me.node { Some(me) } else { self.lives(member.node).max() };
-            let earlier: Vec<_> = self.lives(member.node).filter(|life| Some(*life) != latest).collect();
-            for life in earlier {
-                self.fail.insert(life);
-                self.reasons.insert(life.node, Reason::Restarted);
+            let latest = if member.node == me.node { Some(me) } else { self.incarnations(member.node).max() };
+            let earlier: Vec<_> =
+                self.incarnations(member.node).filter(|incarnation| Some(*incarnation) != latest).collect();
+            for incarnation in earlier {
+                self.fail.insert(incarnation);
+                self.reasons.insert(incarnation.node, Reason::Restarted);
             }
         }
         news
     }
 
-    /// Whether more would not fit into a JOIN any more. So many lives no nodes have had: somebody makes them up.
+    /// Whether more would not fit into a JOIN any more. So many incarnations no nodes have had: somebody makes them up.
     fn is_full(&self) -> bool {
         //= M10
         self.proc.len() >= SETS_MAX
     }
 
-    fn lives(&self, node: NodeId) -> impl Iterator<Item = MemberId> {
+    fn incarnations(&self, node: NodeId) -> impl Iterator<Item = MemberId> {
         self.proc.iter().copied().filter(move |member| member.node == node)
     }
 
@@ -181,11 +182,11 @@ impl Sets {
         }
     }
 
-    /// Whether `me` is in, all that are out were once in, and no node has two lives in.
+    /// Whether `me` is in, all that are out were once in, and no node has two incarnations in.
     pub fn are_sound(&self, me: MemberId) -> bool {
         let candidates = self.candidates();
-        let one_life = candidates.is_sorted_by(|a, b| a.node < b.node);
-        candidates.contains(&me) && self.fail.is_subset(&self.proc) && one_life
+        let one_incarnation = candidates.is_sorted_by(|a, b| a.node < b.node);
+        candidates.contains(&me) && self.fail.is_subset(&self.proc) && one_incarnation
     }
 
     /// Who would be in the ring: all that should be in and not out, by node.
@@ -220,7 +221,7 @@ impl Sets {
             (of(Reason::Deaf).is_empty(), ViewCause::Deaf { nodes: of(Reason::Deaf) }),
             (of(Reason::OneWay).is_empty(), ViewCause::OneWay { nodes: of(Reason::OneWay) }),
             (of(Reason::Apart).is_empty(), ViewCause::Apart { nodes: of(Reason::Apart) }),
-            (outdated.is_empty(), ViewCause::Outdated { lives: outdated }),
+            (outdated.is_empty(), ViewCause::Outdated { incarnations: outdated }),
             (joined.is_empty(), ViewCause::Merged { nodes: joined }),
         ];
         causes.into_iter().filter(|(nobody, _)| !nobody).map(|(_, cause)| cause).collect()

@@ -116,7 +116,7 @@ fn a_stranger_gathers_a_view_only_if_all_hear_each_other_and_it_wants_none_out()
     let mut kept_out = all.clone();
     kept_out.quarantine.put(NodeId(4), NOW);
     assert_eq!(asks(&kept_out, member(4), &stranger), "unheeded");
-    assert_eq!(asks(&all, MemberId::new(3, 11), &join(&[], &[])), "gather", "a later life");
+    assert_eq!(asks(&all, MemberId::new(3, 11), &join(&[], &[])), "gather", "a later incarnation");
     assert_eq!(asks(&all, member(3), &join(&[3], &[1])), "unwanted");
     assert_eq!(asks(&all, member(3), &Proposal { number: 8, ..join(&[3], &[]) }), "late");
 }

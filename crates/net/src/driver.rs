@@ -462,7 +462,7 @@ impl<E: Engine> Driver<E> {
                 Effect::Send { to, lane, network, datagram } => self.outbox.push(to, lane, network, datagram),
                 Effect::Persist { ticket, record, sync } => match &self.records {
                     Some(writer) => writer.write(ticket, record, sync),
-                    // Without a place for records nothing survives this life, and nothing waits for the disk.
+                    // Without a place for records nothing survives this incarnation, and nothing waits for the disk.
                     None => self.node.handle_persisted(self.now, ticket),
                 },
                 Effect::Trim { up_to } => self.records.iter().for_each(|writer| writer.trim(up_to)),

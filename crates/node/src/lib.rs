@@ -248,7 +248,7 @@ impl<E: Engine> Node<E> {
         self.driver = facts;
     }
 
-    /// The first input, once, with the durable records of an earlier life.
+    /// The first input, once, with the durable records of an earlier incarnation.
     pub fn start(&mut self, now: Instant, records: &[Bytes]) {
         self.begin(now);
         self.engine.start(now, records);

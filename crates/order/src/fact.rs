@@ -44,15 +44,15 @@ pub struct PeerReach {
     pub hears_us: bool,
     /// Whether it is kept out for a while.
     pub quarantined: bool,
-    /// It speaks, but in a life that is earlier than one heard of lately, so that what it says is dropped: that life, and the
-    /// one that counts.
+    /// It speaks, but in an incarnation that is earlier than one heard of lately, so that what it says is dropped: that
+    /// incarnation, and the one that counts.
     pub outdated: Option<(Incarnation, Incarnation)>,
 }
 
 impl fmt::Display for PeerReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some((life, latest)) = self.outdated {
-            return write!(f, "heard, but dropped: incarnation {life} is older than {latest}");
+        if let Some((incarnation, latest)) = self.outdated {
+            return write!(f, "heard, but dropped: incarnation {incarnation} is older than {latest}");
         }
         let Some(heard) = self.heard else { return f.write_str("never heard") };
         let hears = if self.hears_us { "hears us" } else { "does not hear us" };

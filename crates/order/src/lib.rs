@@ -117,7 +117,7 @@ pub enum Destination {
 pub struct Arrival {
     /// When, on the driver's clock; never later than the `now` it is handed in with.
     pub at: Instant,
-    /// Which life of which node sent it.
+    /// Which incarnation of which node sent it.
     pub from: MemberId,
     /// On which lane.
     pub lane: Lane,
@@ -259,8 +259,8 @@ pub trait Engine {
     /// What this protocol can do; never changes.
     fn capability(&self) -> Capability;
 
-    /// The first input, once, with the durable records of earlier lives: they have the tickets from 1 on, and those of
-    /// this life follow.
+    /// The first input, once, with the durable records of earlier incarnations: they have the tickets from 1 on, and those of
+    /// this incarnation follow.
     fn start(&mut self, now: Instant, records: &[Bytes]);
 
     /// Takes a message for ordering and names it.
@@ -269,7 +269,7 @@ pub trait Engine {
     /// [`Refused`] says why not; nothing changed.
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused>;
 
-    /// A packet came. Packets of strangers, of earlier lives, and duplicates are the engine's to drop and count.
+    /// A packet came. Packets of strangers, of earlier incarnations, and duplicates are the engine's to drop and count.
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Self::Packet);
 
     /// The time that `poll_timeout` named has come. Harmless if it has not.

@@ -15,11 +15,11 @@
 //! | end - 8 | 2 | the node that it is for; 0 for all |
 //! | end - 6 | 6 | counter |
 //!
-//! The key follows from the cluster's key, the epoch, the cluster, the node, its incarnation and the salt ([`keys`]). The
-//! nonce is kind, addressee and counter: no two datagrams of one start have the same, so none is used twice with a key,
-//! whatever was lost or whatever the clock says. Windows drop what comes twice ([`window`]). What was recorded in
-//! an earlier life of sender or receiver is never taken: a sender is heard once it has named the receiver's own salt in a
-//! greeting ([`greeting`], [`opener`]).
+//! The key follows from the cluster's key, the epoch, the cluster, the node, its incarnation and the salt ([`keys`]).
+//! The nonce is kind, addressee and counter: no two datagrams of one start have the same, so none is used twice with a
+//! key, whatever was lost or whatever the clock says. Windows drop what comes twice ([`window`]). What was recorded in
+//! an earlier incarnation of sender or receiver is never taken: a sender is heard once it has named the receiver's own
+//! salt in a greeting ([`greeting`], [`opener`]).
 //!
 //! | module | what |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! What comes: opened, or refused with its cause.
 //!
-//! A start of a sender is taken for what it says it is once it has answered what only this start of the receiver asks: its
-//! salt, and a number that rises with each start of that sender that was believed. Until then only its greetings are
-//! opened. So neither a datagram that was recorded in an earlier life of either end nor a greeting that has served before
-//! opens anything.
+//! A start of a sender is taken for what it says it is once it has answered what only this start of the receiver asks:
+//! its salt, and a number that rises with each start of that sender that was believed. Until then only its greetings
+//! are opened. So neither a datagram that was recorded in an earlier incarnation of either end nor a greeting that has
+//! served before opens anything.
 //!
 //! | a datagram of | kind | is |
 //! |---|---|---|

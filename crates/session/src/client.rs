@@ -174,12 +174,17 @@ pub struct Replies {
     progress: Progress,
     batch: Option<Batch>,
     /// Which incarnation of each node sends.
-    lives: BTreeMap<NodeId, Incarnation>,
+    incarnations: BTreeMap<NodeId, Incarnation>,
 }
 
 impl Default for Replies {
     fn default() -> Self {
-        Self { frames: Frames::new(FRAME_MAX), progress: Progress::default(), batch: None, lives: BTreeMap::new() }
+        Self {
+            frames: Frames::new(FRAME_MAX),
+            progress: Progress::default(),
+            batch: None,
+            incarnations: BTreeMap::new(),
+        }
     }
 }
 
@@ -217,7 +222,7 @@ impl Replies {
             let in_body = |error: Malformed| Malformed { at: error.at + HEAD_LEN, ..error };
             if Batch::is_one(kind) {
                 let mut batch = Batch::decode(kind, body).map_err(in_body)?;
-                batch.sent_by(|node| self.lives.get(&node).copied());
+                batch.sent_by(|node| self.incarnations.get(&node).copied());
                 self.batch = Some(batch);
                 continue;
             }
@@ -225,8 +230,8 @@ impl Replies {
             match &mut event {
                 DaemonEvent::Progress(progress) => self.progress = *progress,
                 DaemonEvent::Message(message) | DaemonEvent::Read(message) => self.sent_by(message),
-                DaemonEvent::Life(life) => {
-                    self.lives.insert(life.node, life.incarnation);
+                DaemonEvent::Incarnation(incarnation) => {
+                    self.incarnations.insert(incarnation.node, incarnation.incarnation);
                     continue;
                 }
                 _ => {}
@@ -238,7 +243,7 @@ impl Replies {
     /// Adds to a message which incarnation of its node has sent it, where it is known where it stands.
     pub fn sent_by<B>(&self, message: &mut Message<B>) {
         if message.has_placement() {
-            message.sent_by(self.lives.get(&message.node()).copied());
+            message.sent_by(self.incarnations.get(&message.node()).copied());
         }
     }
 

@@ -37,8 +37,8 @@ pub use encode::{
     put_view,
 };
 pub(crate) use encode::{
-    put_confirm, put_disconnect, put_heartbeat, put_life, put_offer, put_pong, put_progress, put_revoke, put_waiting,
-    put_welcome,
+    put_confirm, put_disconnect, put_heartbeat, put_incarnation, put_offer, put_pong, put_progress, put_revoke,
+    put_waiting, put_welcome,
 };
 
 use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};
@@ -71,7 +71,7 @@ const PLACED: u8 = 0xc0;
 const PLACED_BATCH: u8 = 0xd0;
 const READ_MESSAGE: u8 = 0xe0;
 const READ_BATCH: u8 = 0xf0;
-const LIFE: u8 = 0xfc;
+const INCARNATION: u8 = 0xfc;
 /// The bytes before those of a message that say where it stands, and before those of a batch.
 const PLACED_LEN: usize = 8;
 const PLACED_BATCH_LEN: usize = 8 + 2;
@@ -101,7 +101,7 @@ pub enum DaemonEvent {
     /// What became of this client's request that all daemons seal with the next key.
     Rotated(RotationStatus),
     /// Which incarnation of its node sends messages from here on.
-    Life(MemberId),
+    Incarnation(MemberId),
     /// The same before its place is final; only optimistic clients are told so, and nothing as a message.
     Offer(Offer),
     /// The message of the offer with this number will stand elsewhere, or nowhere: as if it had not been offered.

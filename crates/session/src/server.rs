@@ -42,7 +42,7 @@ pub struct DaemonEnd {
     /// What it showed, until it is looked at.
     token: Option<String>,
     /// Of each node the incarnation that the client was told last.
-    told_lives: BTreeMap<NodeId, Incarnation>,
+    told_incarnations: BTreeMap<NodeId, Incarnation>,
     offers: Option<OpenOffers>,
     prefix: Bytes,
     batch_prefix: Bytes,
@@ -122,7 +122,7 @@ impl DaemonEnd {
             heartbeats: None,
             slow: None,
             token: None,
-            told_lives: BTreeMap::new(),
+            told_incarnations: BTreeMap::new(),
             offers: None,
             prefix: ordered::multicast_prefix(client, &name),
             batch_prefix: ordered::batch_prefix(client, &name),
@@ -498,21 +498,21 @@ impl DaemonEnd {
         told: &MulticastLayout,
         told_as: ToldAs,
     ) {
-        self.tell_life(sender);
+        self.tell_incarnation(sender);
         event::put_placed(&mut self.output, sender.node, service, multicast, told, told_as);
     }
 
     /// The same for frames that [`event::placed`] has written and other clients are told, too.
     pub fn tell_placed_shared(&mut self, sender: MemberId, frames: &Bytes) {
-        self.tell_life(sender);
+        self.tell_incarnation(sender);
         self.output.share(frames);
     }
 
     /// Tells the incarnation of a node, if the client does not know it.
-    fn tell_life(&mut self, sender: MemberId) {
-        let told = self.told_lives.insert(sender.node, sender.incarnation);
+    fn tell_incarnation(&mut self, sender: MemberId) {
+        let told = self.told_incarnations.insert(sender.node, sender.incarnation);
         if told != Some(sender.incarnation) {
-            event::put_life(self.output.put(SMALL_FRAME), sender);
+            event::put_incarnation(self.output.put(SMALL_FRAME), sender);
         }
     }
 

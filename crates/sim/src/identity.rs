@@ -58,10 +58,9 @@ impl Identify {
 
     /// Clients of one node that are there when another first sends anything will be given that.
     fn expect_first(&mut self, origin: Process) {
-        let there = self
-            .standing
-            .iter()
-            .filter(|(process, standing)| process.life() == origin.life() && *process != origin && standing.views > 0);
+        let there = self.standing.iter().filter(|(process, standing)| {
+            process.incarnation() == origin.incarnation() && *process != origin && standing.views > 0
+        });
         for (process, standing) in there {
             let turn = self.turns.of(process).of(origin);
             *turn = SenderTurn { views: standing.views, next: turn.next.max(1) };
@@ -148,15 +147,19 @@ impl Identify {
     fn origin(&self, process: Process, message: &ReceivedMessage, sender: DeliverySender) -> Option<Process> {
         let by_class = message.class.map(|class| if class == Class::Control { CONTROL } else { 0 });
         let client = sender.client.or(by_class)?;
-        let member = || self.standing.get(process)?.members.iter().find(|life| life.node == sender.node).copied();
-        let life = sender.life.map(|count| ProcessIncarnation { node: sender.node, count }).or_else(member);
-        life.or_else(|| self.last_life(sender.node, client)).map(|life| Process::of(life, client))
+        let member =
+            || self.standing.get(process)?.members.iter().find(|incarnation| incarnation.node == sender.node).copied();
+        let incarnation =
+            sender.incarnation.map(|count| ProcessIncarnation { node: sender.node, count }).or_else(member);
+        incarnation
+            .or_else(|| self.last_incarnation(sender.node, client))
+            .map(|incarnation| Process::of(incarnation, client))
     }
 
-    /// The last life of a node in which that client sent anything.
-    fn last_life(&self, node: NodeId, client: u16) -> Option<ProcessIncarnation> {
+    /// The last incarnation of a node in which that client sent anything.
+    fn last_incarnation(&self, node: NodeId, client: u16) -> Option<ProcessIncarnation> {
         let sent = self.submitted.iter().filter(|(origin, sent)| origin.node == node && !sent.is_empty());
-        sent.filter(|(origin, _)| origin.client == client).map(|(origin, _)| origin.life()).last()
+        sent.filter(|(origin, _)| origin.client == client).map(|(origin, _)| origin.incarnation()).last()
     }
 
     /// The number of the sender's next message; none where that cannot be known.
@@ -167,7 +170,7 @@ impl Identify {
         }
         let standing = self.standing.of(process);
         // Clients of one node move together always, however late they read it.
-        let same = turn.views == standing.views || origin.life() == process.life();
+        let same = turn.views == standing.views || origin.incarnation() == process.incarnation();
         if same && turn.next > 0 {
             return Some(turn.next);
         }
@@ -190,7 +193,7 @@ mod tests {
 
     fn view(number: u64) -> InstallRecord {
         let id = ViewId { number, representative: MemberId::new(0, 1) };
-        InstallRecord { id, members: vec![RECEIVER.life(), SENDER.life()], ..InstallRecord::default() }
+        InstallRecord { id, members: vec![RECEIVER.incarnation(), SENDER.incarnation()], ..InstallRecord::default() }
     }
 
     /// Sender and receiver are in a view, and these were sent.
@@ -210,7 +213,7 @@ mod tests {
         let payload = identify.pattern.payload(Mark { origin: SENDER, count }, len);
         let message =
             ReceivedMessage { sender: NodeId(1), payload, class: Some(Class::Client), ..ReceivedMessage::default() };
-        let sender = DeliverySender { node: NodeId(1), life: Some(0), client: None };
+        let sender = DeliverySender { node: NodeId(1), incarnation: Some(0), client: None };
         identify.identify(to, &message, sender).mark.map(|mark| mark.count)
     }
 
@@ -242,7 +245,9 @@ mod tests {
         let given = |identify: &mut Identify, count| {
             let payload = identify.pattern.payload(Mark { origin: late, count }, 0);
             let message = ReceivedMessage { sender: NodeId(1), payload, ..ReceivedMessage::default() };
-            identify.identify(SENDER, &message, DeliverySender { node: NodeId(1), life: None, client: Some(1) }).mark
+            identify
+                .identify(SENDER, &message, DeliverySender { node: NodeId(1), incarnation: None, client: Some(1) })
+                .mark
         };
         assert_eq!(given(&mut identify, 1), Some(Mark { origin: late, count: 1 }));
         identify.view(SENDER, &view(2), false);
@@ -260,7 +265,9 @@ mod tests {
         let given = |identify: &mut Identify, count| {
             let payload = identify.pattern.payload(Mark { origin: second, count }, 1);
             let message = ReceivedMessage { sender: NodeId(1), payload, ..ReceivedMessage::default() };
-            identify.identify(SENDER, &message, DeliverySender { node: NodeId(1), life: None, client: Some(1) }).mark
+            identify
+                .identify(SENDER, &message, DeliverySender { node: NodeId(1), incarnation: None, client: Some(1) })
+                .mark
         };
         assert_eq!(given(&mut identify, 1), Some(Mark { origin: second, count: 1 }), "in the view it came late to");
         identify.view(SENDER, &view(3), false);
@@ -283,16 +290,20 @@ mod tests {
     #[test]
     fn whoever_came_late_to_a_view_that_closes_is_given_messages_of_those_that_do_not_move_on() {
         let mut identify = sent(&[7]);
-        let back = Process { life: 1, ..SENDER };
+        let back = Process { incarnation: 1, ..SENDER };
         identify.submit(back, Submitted { count: 1, len: 9, ..Submitted::default() });
-        let closing = InstallRecord { transitional: true, members: vec![RECEIVER.life()], ..view(1) };
+        let closing = InstallRecord { transitional: true, members: vec![RECEIVER.incarnation()], ..view(1) };
         let late = Process { client: 1, ..RECEIVER };
         identify.view(late, &closing, true);
         let payload = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 7);
         let message =
             ReceivedMessage { sender: NodeId(1), payload, class: Some(Class::Client), ..ReceivedMessage::default() };
-        let found = identify.identify(late, &message, DeliverySender { node: NodeId(1), life: None, client: None });
-        assert!(found.nameless, "one of the life that was in the view, not of the one that came back: {found:?}");
+        let found =
+            identify.identify(late, &message, DeliverySender { node: NodeId(1), incarnation: None, client: None });
+        assert!(
+            found.nameless,
+            "one of the incarnation that was in the view, not of the one that came back: {found:?}"
+        );
     }
 
     #[test]
@@ -306,7 +317,7 @@ mod tests {
     fn wrong_bytes_are_noticed() {
         let mut identify = sent(&[100]);
         let mut bytes = identify.pattern.payload(Mark { origin: SENDER, count: 1 }, 100).to_bytes().to_vec();
-        let sender = DeliverySender { node: NodeId(1), life: Some(0), client: None };
+        let sender = DeliverySender { node: NodeId(1), incarnation: Some(0), client: None };
         for (flip, intact) in [(0, true), (1, false)] {
             bytes[50] ^= flip;
             let payload = bytes::Bytes::from(bytes.clone()).into();

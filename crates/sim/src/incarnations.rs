@@ -1,4 +1,4 @@
-//! What outlasts a crash: a node's disk, its clock, and the count of its lives.
+//! What outlasts a crash: a node's disk, its clock, and the count of its incarnations.
 use crate::machine::SeenView;
 use crate::message::ProcessIncarnation;
 use crate::trace::InstallRecord;
@@ -16,8 +16,8 @@ const BACKUP: u64 = 3;
 /// A node's disk and clock.
 #[derive(Clone, Debug, Default)]
 struct NodeDisk {
-    life: Option<ProcessIncarnation>,
-    /// The name of the last life, as the disk remembers it.
+    incarnation: Option<ProcessIncarnation>,
+    /// The name of the last incarnation, as the disk remembers it.
     stored: u64,
     records: Vec<(Ticket, Bytes)>,
     /// What is being written, or is written and not synced.
@@ -30,7 +30,7 @@ struct NodeDisk {
     clock_us: i64,
 }
 
-/// All lives of all nodes.
+/// All incarnations of all nodes.
 #[derive(Debug)]
 pub(crate) struct Incarnations {
     places: Vec<NodeDisk>,
@@ -38,25 +38,26 @@ pub(crate) struct Incarnations {
 }
 
 impl Incarnations {
-    /// Nodes that have names for their first lives already.
+    /// Nodes that have names for their first incarnations already.
     pub fn new(members: &[MemberId]) -> Self {
         let first = |member: &MemberId| (*member, ProcessIncarnation { node: member.node, count: 0 });
         Self { places: vec![NodeDisk::default(); members.len()], known: members.iter().map(first).collect() }
     }
 
-    /// A node begins a life.
+    /// A node begins an incarnation.
     pub fn begin(&mut self, member: MemberId) -> ProcessIncarnation {
         let place = &mut self.places[usize::from(member.node.0)];
-        let count = place.life.map_or(0, |life| life.count + 1);
-        let life = ProcessIncarnation { node: member.node, count };
-        place.life = Some(life);
+        let count = place.incarnation.map_or(0, |incarnation| incarnation.count + 1);
+        let incarnation = ProcessIncarnation { node: member.node, count };
+        place.incarnation = Some(incarnation);
         place.stored = member.incarnation.0;
-        self.known.insert(member, life);
-        life
+        self.known.insert(member, incarnation);
+        incarnation
     }
 
-    /// The name for a node's next life: what the clock shows, but more than the disk remembers. A node whose disk is new
-    /// and whose clock was set back has neither, and may go by a smaller number than before; but not by the same.
+    /// The name for a node's next incarnation: what the clock shows, but more than the disk remembers. A node whose
+    /// disk is new and whose clock was set back has neither, and may go by a smaller number than before; but not by the
+    /// same.
     pub fn next(&self, now: Instant, node: NodeId) -> MemberId {
         let place = &self.places[usize::from(node.0)];
         let clock = (EPOCH_US + now.0 / 1_000).saturating_add_signed(place.clock_us);
@@ -69,26 +70,26 @@ impl Incarnations {
 
     /// Whether a node ever ran.
     pub fn has_begun(&self, node: u16) -> bool {
-        self.places[usize::from(node)].life.is_some()
+        self.places[usize::from(node)].incarnation.is_some()
     }
 
-    /// The life that a node is in, or was in last.
+    /// The incarnation that a node is in, or was in last.
     pub fn present(&self, node: u16) -> ProcessIncarnation {
-        self.places[usize::from(node)].life.unwrap_or(ProcessIncarnation { node: NodeId(node), count: 0 })
+        self.places[usize::from(node)].incarnation.unwrap_or(ProcessIncarnation { node: NodeId(node), count: 0 })
     }
 
-    /// The life that a member's name means; one that never was, where it means none.
+    /// The incarnation that a member's name means; one that never was, where it means none.
     pub fn of(&self, member: MemberId) -> ProcessIncarnation {
         let nobody = ProcessIncarnation { node: member.node, count: u16::MAX };
         self.known.get(&member).copied().unwrap_or(nobody)
     }
 
-    /// In which life of a node a message came, if that was told.
+    /// In which incarnation of a node a message came, if that was told.
     pub fn count(&self, node: NodeId, incarnation: Option<Incarnation>) -> Option<u16> {
         incarnation.map(|incarnation| self.of(MemberId { node, incarnation }).count)
     }
 
-    /// A view with its members by their lives.
+    /// A view with its members by their incarnations.
     pub fn view(&self, seen: &SeenView) -> InstallRecord {
         installed(seen, |member| self.of(member))
     }
@@ -175,83 +176,83 @@ mod tests {
     const NODE: NodeId = NodeId(0);
 
     #[test]
-    fn a_life_is_newer_than_what_clock_or_disk_remembers() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
-        lives.begin(MemberId::new(0, 1));
-        let second = lives.next(Instant(5_000_000), NODE);
+    fn a_incarnation_is_newer_than_what_clock_or_disk_remembers() {
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
+        incarnations.begin(MemberId::new(0, 1));
+        let second = incarnations.next(Instant(5_000_000), NODE);
         assert_eq!(second.incarnation.0, EPOCH_US + 5_000);
-        assert_eq!(lives.begin(second), ProcessIncarnation { node: NODE, count: 1 });
-        lives.jump(0, -3_600_000_000);
-        let third = lives.next(Instant(6_000_000), NODE);
+        assert_eq!(incarnations.begin(second), ProcessIncarnation { node: NODE, count: 1 });
+        incarnations.jump(0, -3_600_000_000);
+        let third = incarnations.next(Instant(6_000_000), NODE);
         assert_eq!(third.incarnation.0, second.incarnation.0 + 1, "the disk remembers");
-        lives.lose_disk(0);
+        incarnations.lose_disk(0);
         let neither = EPOCH_US + 6_000 - 3_600_000_000;
-        assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, neither, "neither does");
-        lives.jump(0, 3_600_000_000);
-        assert_eq!(lives.next(Instant(6_000_000), NODE).incarnation.0, EPOCH_US + 6_000, "the clock does");
+        assert_eq!(incarnations.next(Instant(6_000_000), NODE).incarnation.0, neither, "neither does");
+        incarnations.jump(0, 3_600_000_000);
+        assert_eq!(incarnations.next(Instant(6_000_000), NODE).incarnation.0, EPOCH_US + 6_000, "the clock does");
     }
 
     #[test]
     fn an_old_disk_holds_what_it_held_when_the_backup_was_made() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
         for n in 1..=4 {
-            lives.write(0, Ticket(n), Bytes::from(vec![n as u8]));
-            lives.wrote(0, Ticket(n), true);
-            lives.trim(0, Ticket(n - 1));
+            incarnations.write(0, Ticket(n), Bytes::from(vec![n as u8]));
+            incarnations.wrote(0, Ticket(n), true);
+            incarnations.trim(0, Ticket(n - 1));
         }
-        assert_eq!(lives.records(0), [&[4][..]]);
-        lives.restore_disk(0);
-        assert_eq!(lives.records(0), [&[2][..], &[3]]);
+        assert_eq!(incarnations.records(0), [&[4][..]]);
+        incarnations.restore_disk(0);
+        assert_eq!(incarnations.records(0), [&[2][..], &[3]]);
     }
 
     #[test]
     fn what_is_not_synced_may_be_lost_from_somewhere_on() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
-        (1..=5).for_each(|n| lives.write(0, Ticket(n), Bytes::from(vec![n as u8])));
-        lives.wrote(0, Ticket(1), false);
-        assert!(lives.records(0).is_empty(), "written is not synced");
-        lives.wrote(0, Ticket(2), true);
-        assert_eq!(lives.records(0), [&[1][..], &[2]]);
-        lives.wrote(0, Ticket(3), false);
-        lives.stop(0, |unsynced| unsynced - 1);
-        assert_eq!(lives.records(0), [&[1][..], &[2], &[3], &[4]]);
-        lives.stop(0, |unsynced| unsynced);
-        assert_eq!(lives.records(0).len(), 4);
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
+        (1..=5).for_each(|n| incarnations.write(0, Ticket(n), Bytes::from(vec![n as u8])));
+        incarnations.wrote(0, Ticket(1), false);
+        assert!(incarnations.records(0).is_empty(), "written is not synced");
+        incarnations.wrote(0, Ticket(2), true);
+        assert_eq!(incarnations.records(0), [&[1][..], &[2]]);
+        incarnations.wrote(0, Ticket(3), false);
+        incarnations.stop(0, |unsynced| unsynced - 1);
+        assert_eq!(incarnations.records(0), [&[1][..], &[2], &[3], &[4]]);
+        incarnations.stop(0, |unsynced| unsynced);
+        assert_eq!(incarnations.records(0).len(), 4);
     }
 
     #[test]
     fn what_is_written_outlasts_the_process_and_of_the_rest_the_first_so_many() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
-        (1..=5).for_each(|n| lives.write(0, Ticket(n), Bytes::from(vec![n as u8])));
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
+        (1..=5).for_each(|n| incarnations.write(0, Ticket(n), Bytes::from(vec![n as u8])));
         // With `Tears::Unwritten` the world takes what is written for safe.
-        lives.wrote(0, Ticket(3), true);
-        lives.stop(0, |left| left - 1);
-        assert_eq!(lives.records(0), [&[1][..], &[2], &[3], &[4]]);
+        incarnations.wrote(0, Ticket(3), true);
+        incarnations.stop(0, |left| left - 1);
+        assert_eq!(incarnations.records(0), [&[1][..], &[2], &[3], &[4]]);
     }
 
     #[test]
     fn records_are_counted_anew_by_each_incarnation_and_what_is_handed_over_counts_once() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
-        lives.carry(0, vec![Bytes::from_static(b"memory")]);
-        assert_eq!(lives.begin_records(0), [&b"memory"[..]]);
-        assert!(lives.begin_records(0).is_empty());
-        (7..=9).for_each(|n| lives.write(0, Ticket(n), Bytes::from(vec![n as u8])));
-        lives.wrote(0, Ticket(9), true);
-        lives.carry(0, vec![Bytes::from_static(b"memory")]);
-        assert_eq!(lives.begin_records(0).len(), 3, "the disk knows better");
-        lives.trim(0, Ticket(2));
-        assert_eq!(lives.records(0), [&[9][..]]);
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
+        incarnations.carry(0, vec![Bytes::from_static(b"memory")]);
+        assert_eq!(incarnations.begin_records(0), [&b"memory"[..]]);
+        assert!(incarnations.begin_records(0).is_empty());
+        (7..=9).for_each(|n| incarnations.write(0, Ticket(n), Bytes::from(vec![n as u8])));
+        incarnations.wrote(0, Ticket(9), true);
+        incarnations.carry(0, vec![Bytes::from_static(b"memory")]);
+        assert_eq!(incarnations.begin_records(0).len(), 3, "the disk knows better");
+        incarnations.trim(0, Ticket(2));
+        assert_eq!(incarnations.records(0), [&[9][..]]);
     }
 
     #[test]
     fn records_outlast_a_crash_but_not_the_disk() {
-        let mut lives = Incarnations::new(&[MemberId::new(0, 1)]);
-        lives.write(0, Ticket(1), Bytes::from_static(b"a"));
-        lives.write(0, Ticket(2), Bytes::from_static(b"b"));
-        lives.wrote(0, Ticket(2), true);
-        lives.trim(0, Ticket(1));
-        assert_eq!(lives.records(0), [&b"b"[..]]);
-        lives.lose_disk(0);
-        assert!(lives.records(0).is_empty());
+        let mut incarnations = Incarnations::new(&[MemberId::new(0, 1)]);
+        incarnations.write(0, Ticket(1), Bytes::from_static(b"a"));
+        incarnations.write(0, Ticket(2), Bytes::from_static(b"b"));
+        incarnations.wrote(0, Ticket(2), true);
+        incarnations.trim(0, Ticket(1));
+        assert_eq!(incarnations.records(0), [&b"b"[..]]);
+        incarnations.lose_disk(0);
+        assert!(incarnations.records(0).is_empty());
     }
 }

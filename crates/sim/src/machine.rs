@@ -26,7 +26,7 @@ pub trait Machine {
     /// How many processes take deliveries here; their client numbers count from 0.
     fn processes(&self) -> u16;
 
-    /// The first input, with the records that an earlier life left on the disk.
+    /// The first input, with the records that an earlier incarnation left on the disk.
     fn start(&mut self, now: Instant, records: &[Bytes]);
 
     /// The node is to leave in good order; [`MachineOutput::Left`] follows.
@@ -340,10 +340,10 @@ impl GroupSeen {
         }
     }
 
-    /// The same, with its members by their lives.
-    pub(crate) fn grouped(self, mut life: impl FnMut(MemberId) -> ProcessIncarnation) -> Grouped {
+    /// The same, with its members by their incarnations.
+    pub(crate) fn grouped(self, mut incarnation: impl FnMut(MemberId) -> ProcessIncarnation) -> Grouped {
         let mut processes = |members: &[(MemberId, u16)]| {
-            let mut members: Vec<_> = members.iter().map(|(m, client)| Process::of(life(*m), *client)).collect();
+            let mut members: Vec<_> = members.iter().map(|(m, client)| Process::of(incarnation(*m), *client)).collect();
             members.sort_unstable();
             members
         };
@@ -370,8 +370,8 @@ pub struct ReceivedMessage {
     pub position: Option<Position>,
     /// Which node sent it.
     pub sender: NodeId,
-    /// In which life, if the process is told.
-    pub life: Option<Incarnation>,
+    /// In which incarnation, if the process is told.
+    pub incarnation: Option<Incarnation>,
     /// Which of the clients there, if the process is told.
     pub client: Option<u16>,
     /// The id with which it comes back to its sender.

@@ -4,12 +4,12 @@ use consort_types::{ClientId, NodeId, Rng};
 use consort_wire::Payload;
 use std::fmt;
 
-/// One life of one node: what a crash ends and a restart begins.
+/// One incarnation of one node: what a crash ends and a restart begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessIncarnation {
     /// Which node.
     pub node: NodeId,
-    /// Which of its lives, counted from 0.
+    /// Which of its incarnations, counted from 0.
     pub count: u16,
 }
 
@@ -22,35 +22,35 @@ impl fmt::Display for ProcessIncarnation {
     }
 }
 
-/// Whoever submits or delivers: a client of one life of a node, or the node itself where an engine is driven bare. What
-/// a crash ends never comes back: after a restart there are other processes.
+/// Whoever submits or delivers: a client of one incarnation of a node, or the node itself where an engine is driven
+/// bare. What a crash ends never comes back: after a restart there are other processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// On which node.
     pub node: NodeId,
-    /// In which life of it, counted from 0.
-    pub life: u16,
+    /// In which incarnation of it, counted from 0.
+    pub incarnation: u16,
     /// Which of its clients.
     pub client: u16,
 }
 
 impl Process {
     /// Stands for the run as a whole.
-    pub const WORLD: Self = Self { node: NodeId(u16::MAX), life: 0, client: u16::MAX };
+    pub const WORLD: Self = Self { node: NodeId(u16::MAX), incarnation: 0, client: u16::MAX };
 
-    /// Names a client of a node in its first life.
+    /// Names a client of a node in its first incarnation.
     pub const fn new(node: NodeId, client: u16) -> Self {
-        Self { node, life: 0, client }
+        Self { node, incarnation: 0, client }
     }
 
-    /// Names a client of a life.
-    pub const fn of(life: ProcessIncarnation, client: u16) -> Self {
-        Self { node: life.node, life: life.count, client }
+    /// Names a client of an incarnation.
+    pub const fn of(incarnation: ProcessIncarnation, client: u16) -> Self {
+        Self { node: incarnation.node, incarnation: incarnation.count, client }
     }
 
-    /// The life it belongs to.
-    pub const fn life(self) -> ProcessIncarnation {
-        ProcessIncarnation { node: self.node, count: self.life }
+    /// The incarnation it belongs to.
+    pub const fn incarnation(self) -> ProcessIncarnation {
+        ProcessIncarnation { node: self.node, count: self.incarnation }
     }
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for Process {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::WORLD => f.pad("world"),
-            Self { client, .. } => f.pad(&format!("{}c{client}", self.life())),
+            Self { client, .. } => f.pad(&format!("{}c{client}", self.incarnation())),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Pattern {
     }
 
     fn filler(&self, mark: Mark, len: usize) -> Bytes {
-        let origin = u64::from(mark.origin.node.0) + 7 * u64::from(mark.origin.life);
+        let origin = u64::from(mark.origin.node.0) + 7 * u64::from(mark.origin.incarnation);
         let from = (mark.count.wrapping_mul(31) + origin) % OFFSETS;
         let from = from as usize;
         self.0.slice(from..from + len.min(LARGEST).saturating_sub(HEADER))
@@ -149,7 +149,7 @@ pub fn mark_of(payload: &Payload) -> Option<Mark> {
     });
     let [c0, c1, c2, c3, c4, c5, n0, n1, l0, l1, p0, p1] = header;
     let pair = |low, high| u16::from_le_bytes([low, high]);
-    let origin = Process { node: NodeId(pair(n0, n1)), life: pair(l0, l1), client: pair(p0, p1) };
+    let origin = Process { node: NodeId(pair(n0, n1)), incarnation: pair(l0, l1), client: pair(p0, p1) };
     Some(Mark { origin, count: u64::from_le_bytes([c0, c1, c2, c3, c4, c5, 0, 0]) })
 }
 
@@ -158,7 +158,7 @@ fn header_of(mark: Mark) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..6].copy_from_slice(&mark.count.to_le_bytes()[..6]);
     header[6..8].copy_from_slice(&mark.origin.node.0.to_le_bytes());
-    header[8..10].copy_from_slice(&mark.origin.life.to_le_bytes());
+    header[8..10].copy_from_slice(&mark.origin.incarnation.to_le_bytes());
     header[10..].copy_from_slice(&mark.origin.client.to_le_bytes());
     header
 }
@@ -173,12 +173,12 @@ mod tests {
     use super::*;
 
     fn mark(node: u16, client: u16, count: u64) -> Mark {
-        Mark { origin: Process { node: NodeId(node), life: 2, client }, count }
+        Mark { origin: Process { node: NodeId(node), incarnation: 2, client }, count }
     }
 
     #[test]
-    fn names_tell_lives_apart() {
-        let process = |life| Process { node: NodeId(3), life, client: 1 }.to_string();
+    fn names_tell_incarnations_apart() {
+        let process = |incarnation| Process { node: NodeId(3), incarnation, client: 1 }.to_string();
         assert_eq!([process(0), process(1)], ["n3c1", "n3.2c1"]);
         assert_eq!(mark(3, 1, 9).to_string(), "n3.3c1#9");
     }

@@ -154,7 +154,7 @@ impl RunPlan {
         )
     }
 
-    /// All nodes, each in its first life.
+    /// All nodes, each in its first incarnation.
     pub fn members(&self) -> Vec<MemberId> {
         (0..self.nodes).map(|node| MemberId::new(node, 1)).collect()
     }
@@ -200,7 +200,7 @@ impl RunPlan {
 /// long, there are only six before the token counts as lost.
 const ALL_COPIES: f64 = 0.05;
 /// With this chance of losing one datagram, or less, eight heartbeats running hardly ever are lost, the more so as
-/// messages are signs of life, too.
+/// messages are signs of incarnation, too.
 const ALL_HEARTBEATS: f64 = 0.4;
 
 /// By what members of a view know that the others live.

@@ -49,7 +49,7 @@ impl QuiescenceCheck {
         let Some(mark) = delivered.mark else { return };
         self.owed.of(process).last = Some(mark);
         let served = process == mark.origin || !self.live.contains(&mark.origin);
-        if served && process.life() == mark.origin.life() {
+        if served && process.incarnation() == mark.origin.incarnation() {
             let own = &mut self.owed.of(mark.origin).own;
             *own = own.saturating_sub(1);
         }
@@ -57,8 +57,9 @@ impl QuiescenceCheck {
 
     /// Whether nothing more is to come.
     pub fn is_come(&self) -> bool {
-        let lives: BTreeSet<_> = self.live.iter().map(|process| process.life()).collect();
-        let all: Vec<_> = self.owed.iter().filter(|(process, _)| lives.contains(&process.life())).collect();
+        let incarnations: BTreeSet<_> = self.live.iter().map(|process| process.incarnation()).collect();
+        let all: Vec<_> =
+            self.owed.iter().filter(|(process, _)| incarnations.contains(&process.incarnation())).collect();
         if all.iter().any(|(_, owed)| owed.own > 0 || owed.waits || owed.leaving) {
             return false;
         }
@@ -69,6 +70,6 @@ impl QuiescenceCheck {
         let agrees = |owed: &Owed| {
             owed.view == first.view && owed.last.is_none_or(|mine| last.is_none_or(|other| mine == other))
         };
-        listed.iter().copied().eq(lives) && members.all(|owed| owed.is_some_and(agrees))
+        listed.iter().copied().eq(incarnations) && members.all(|owed| owed.is_some_and(agrees))
     }
 }

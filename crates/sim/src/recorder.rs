@@ -365,5 +365,5 @@ fn digest(digest: &mut TraceDigest, event: &TraceEvent) {
 }
 
 fn name(process: Process) -> u64 {
-    u64::from(process.node.0) << 32 | u64::from(process.life) << 16 | u64::from(process.client)
+    u64::from(process.node.0) << 32 | u64::from(process.incarnation) << 16 | u64::from(process.client)
 }

@@ -272,7 +272,7 @@ pub struct DeliveryRecord {
     pub nameless: bool,
     /// Whether all bytes are as submitted.
     pub intact: bool,
-    /// Which node sent it, according to the delivery; if the process is told, in which life, and which client.
+    /// Which node sent it, according to the delivery; if the process is told, in which incarnation, and which client.
     pub sender: Option<DeliverySender>,
     /// In which order it stands.
     pub stream: OrderStream,
@@ -295,8 +295,8 @@ pub struct DeliveryRecord {
 pub struct DeliverySender {
     /// Which node.
     pub node: NodeId,
-    /// Which of its lives.
-    pub life: Option<u16>,
+    /// Which of its incarnations.
+    pub incarnation: Option<u16>,
     /// Which of its clients.
     pub client: Option<u16>,
 }
@@ -305,7 +305,7 @@ impl DeliverySender {
     /// Whether this may be that process.
     pub fn may_be(&self, process: Process) -> bool {
         self.node == process.node
-            && self.life.is_none_or(|life| life == process.life)
+            && self.incarnation.is_none_or(|incarnation| incarnation == process.incarnation)
             && self.client.is_none_or(|client| client == process.client)
     }
 }
@@ -324,35 +324,35 @@ pub struct PerProcess<T>(Vec<Vec<Vec<T>>>);
 impl<T: Default + Clone> PerProcess<T> {
     /// The process's, made now if there was none.
     pub fn of(&mut self, process: Process) -> &mut T {
-        let lives = grown(&mut self.0, process.node.0);
-        let clients = grown(lives, process.life);
+        let incarnations = grown(&mut self.0, process.node.0);
+        let clients = grown(incarnations, process.incarnation);
         grown(clients, process.client)
     }
 
     /// The process's, if there is any.
     pub fn get(&self, process: Process) -> Option<&T> {
-        self.0.get(usize::from(process.node.0))?.get(usize::from(process.life))?.get(usize::from(process.client))
+        self.0.get(usize::from(process.node.0))?.get(usize::from(process.incarnation))?.get(usize::from(process.client))
     }
 
     /// All, by ascending process.
     pub fn iter(&self) -> impl Iterator<Item = (Process, &T)> {
-        let lives = self.0.iter().zip(0..).flat_map(|(lives, node)| {
-            lives
+        let incarnations = self.0.iter().zip(0..).flat_map(|(incarnations, node)| {
+            incarnations
                 .iter()
                 .zip(0..)
                 .map(move |(clients, count)| (clients, ProcessIncarnation { node: NodeId(node), count }))
         });
-        lives.flat_map(|(clients, life)| {
-            clients.iter().zip(0..).map(move |(item, client)| (Process::of(life, client), item))
+        incarnations.flat_map(|(clients, incarnation)| {
+            clients.iter().zip(0..).map(move |(item, client)| (Process::of(incarnation, client), item))
         })
     }
 
-    /// Those of one life, by ascending client.
-    pub fn of_life(&self, life: ProcessIncarnation) -> impl Iterator<Item = (Process, &T)> {
-        let lives = self.0.get(usize::from(life.node.0));
-        let clients = lives.and_then(|lives| lives.get(usize::from(life.count)));
+    /// Those of one incarnation, by ascending client.
+    pub fn of_incarnation(&self, incarnation: ProcessIncarnation) -> impl Iterator<Item = (Process, &T)> {
+        let incarnations = self.0.get(usize::from(incarnation.node.0));
+        let clients = incarnations.and_then(|incarnations| incarnations.get(usize::from(incarnation.count)));
         let clients = clients.map_or(&[][..], |clients| clients);
-        clients.iter().zip(0..).map(move |(item, client)| (Process::of(life, client), item))
+        clients.iter().zip(0..).map(move |(item, client)| (Process::of(incarnation, client), item))
     }
 }
 

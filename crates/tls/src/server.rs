@@ -24,7 +24,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// How long nobody is let in where there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The door that the daemon holds; listeners follow, then connections.
-const LIFE: Token = Token(0);
+const LIFELINE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 const FIRST: usize = 1 << 10;
 
@@ -44,7 +44,7 @@ pub struct Arrival {
 #[derive(Debug)]
 pub struct TlsDoor {
     arrivals: Receiver<Arrival>,
-    life: StdUnixStream,
+    lifeline: StdUnixStream,
     addresses: Vec<SocketAddr>,
 }
 
@@ -56,13 +56,13 @@ impl TlsDoor {
     pub fn open(addresses: &[SocketAddr], tls: &ServerTls, most: usize) -> io::Result<Self> {
         let listeners = addresses.iter().map(|address| TcpListener::bind(*address)).collect::<io::Result<Vec<_>>>()?;
         let addresses = listeners.iter().map(TcpListener::local_addr).collect::<io::Result<Vec<_>>>()?;
-        let (life, other) = StdUnixStream::pair()?;
-        life.set_nonblocking(true)?;
+        let (lifeline, other) = StdUnixStream::pair()?;
+        lifeline.set_nonblocking(true)?;
         other.set_nonblocking(true)?;
         let (teller, arrivals) = channel();
         let hall = Hall::new(listeners, tls.clone(), UnixStream::from_std(other), teller, most)?;
         std::thread::Builder::new().name("consort-tls".into()).spawn(move || hall.run())?;
-        Ok(Self { arrivals, life, addresses })
+        Ok(Self { arrivals, lifeline, addresses })
     }
 
     /// Where it listens.
@@ -73,23 +73,23 @@ impl TlsDoor {
     /// The next client that has come in, if there is one; never waits.
     pub fn next_arrival(&self) -> Option<Arrival> {
         // Bells are read before what they ring for.
-        while matches!((&self.life).read(&mut [0; 64]), Ok(n) if n > 0) {}
+        while matches!((&self.lifeline).read(&mut [0; 64]), Ok(n) if n > 0) {}
         self.arrivals.try_recv().ok()
     }
 
     /// What can be read from whenever somebody has come in.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
-        self.life.as_fd()
+        self.lifeline.as_fd()
     }
 }
 
 impl Drop for TlsDoor {
     /// Its addresses are free when this is done.
     fn drop(&mut self) {
-        let _ = self.life.shutdown(Shutdown::Write);
-        let _ = self.life.set_nonblocking(false);
-        let _ = self.life.set_read_timeout(Some(CLOSING));
-        while matches!((&self.life).read(&mut [0; 64]), Ok(n) if n > 0) {}
+        let _ = self.lifeline.shutdown(Shutdown::Write);
+        let _ = self.lifeline.set_nonblocking(false);
+        let _ = self.lifeline.set_read_timeout(Some(CLOSING));
+        while matches!((&self.lifeline).read(&mut [0; 64]), Ok(n) if n > 0) {}
     }
 }
 
@@ -98,7 +98,7 @@ struct Hall {
     poll: Poll,
     listeners: Vec<TcpListener>,
     tls: ServerTls,
-    life: UnixStream,
+    lifeline: UnixStream,
     teller: Sender<Arrival>,
     most: usize,
     guests: BTreeMap<usize, Guest>,
@@ -128,18 +128,18 @@ impl Hall {
     fn new(
         mut listeners: Vec<TcpListener>,
         tls: ServerTls,
-        mut life: UnixStream,
+        mut lifeline: UnixStream,
         teller: Sender<Arrival>,
         most: usize,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.registry().register(&mut life, LIFE, Interest::READABLE)?;
+        poll.registry().register(&mut lifeline, LIFELINE, Interest::READABLE)?;
         for (at, listener) in listeners.iter_mut().enumerate() {
             poll.registry().register(listener, Token(FIRST_LISTENER + at), Interest::READABLE)?;
         }
         let ready = (0..listeners.len()).collect();
         let (guests, busy, next, paused_until) = (BTreeMap::new(), BTreeSet::new(), FIRST, None);
-        Ok(Self { poll, listeners, tls, life, teller, most, guests, next, busy, ready, paused_until })
+        Ok(Self { poll, listeners, tls, lifeline, teller, most, guests, next, busy, ready, paused_until })
     }
 
     /// Works until the door is dropped and the last connection has ended.
@@ -156,7 +156,7 @@ impl Hall {
             }
             for event in &events {
                 match event.token() {
-                    LIFE => is_shut |= !self.lives(),
+                    LIFELINE => is_shut |= !self.lives(),
                     Token(listener) if listener < FIRST => drop(self.ready.insert(listener - FIRST_LISTENER)),
                     Token(guest) => drop(self.busy.insert(guest)),
                 }
@@ -174,7 +174,7 @@ impl Hall {
 
     /// Whether the door is there still; nothing is ever said through it.
     fn lives(&mut self) -> bool {
-        !matches!(self.life.read(&mut [0; 8]), Ok(0))
+        !matches!(self.lifeline.read(&mut [0; 8]), Ok(0))
     }
 
     /// Nobody is let in any more, and the door may go.
@@ -182,7 +182,7 @@ impl Hall {
         self.listeners.clear();
         self.ready.clear();
         self.guests.retain(|_, guest| guest.waits.is_none());
-        let _ = self.life.shutdown(Shutdown::Both);
+        let _ = self.lifeline.shutdown(Shutdown::Both);
     }
 
     fn next_deadline(&self) -> Option<Duration> {
@@ -276,7 +276,7 @@ impl Hall {
         let arrival = Arrival { stream, peer: guest.peer, certificate: guest.pump.subject() };
         if self.teller.send(arrival).is_ok() {
             // Where the socket takes no more, bells enough wait in it.
-            let _ = (&self.life).write(&[1]);
+            let _ = (&self.lifeline).write(&[1]);
         }
     }
 

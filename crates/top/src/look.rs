@@ -1,7 +1,7 @@
 //! One look at all daemons that are meant. Those that went away are asked again at the next.
 use crate::failure::{Failure, Outcome};
 use crate::runtime_dir::Card;
-use crate::words::without_lives;
+use crate::words::without_incarnations;
 use crate::{clock, usage};
 use consort::Address;
 use consort_inquiry::connect::Wanted;
@@ -53,7 +53,10 @@ impl Told {
     /// The nodes in its view.
     pub fn members(&self) -> Vec<u16> {
         let members = self.status.get("members").map(String::as_str).unwrap_or_default();
-        members.split_whitespace().filter_map(|member| without_lives(member).strip_prefix('n')?.parse().ok()).collect()
+        members
+            .split_whitespace()
+            .filter_map(|member| without_incarnations(member).strip_prefix('n')?.parse().ok())
+            .collect()
     }
 }
 

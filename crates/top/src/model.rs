@@ -3,7 +3,7 @@ use crate::look::{DaemonLook, Look, Told};
 use crate::peers::{self, PeerStatus};
 use crate::rates::Rates;
 use crate::stragglers::{self, HeldBack};
-use crate::words::{state, without_lives};
+use crate::words::{state, without_incarnations};
 use consort_inquiry::story::{Story, ToldChange};
 use consort_session::listing::{Connection, GroupEntry};
 use serde::Serialize;
@@ -162,9 +162,9 @@ fn row(daemon: &DaemonLook, before: Option<&Told>, seconds: Option<f64>) -> Daem
         protocol: text("protocol"),
         state: state(&text("state")),
         ready: text("ready"),
-        view: without_lives(&text("view")),
+        view: without_incarnations(&text("view")),
         primary: text("primary"),
-        members: text("members").split_whitespace().map(without_lives).collect(),
+        members: text("members").split_whitespace().map(without_incarnations).collect(),
         requests_wait_for: told.status.get("requests_wait_for").cloned(),
         clients: told.clients.1,
         groups: number("groups").unwrap_or(0),

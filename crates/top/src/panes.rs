@@ -2,7 +2,7 @@
 use crate::figures::bytes;
 use crate::model::{ClientRow, DaemonRow, GroupRow, Model, OtherRow};
 use crate::table::{Cell, Column, Row, Table};
-use crate::words::without_lives;
+use crate::words::without_incarnations;
 use consort_inquiry::story::{ToldChange, span};
 
 /// Which table.
@@ -213,10 +213,10 @@ pub fn sentence(change: &ToldChange) -> Option<String> {
 }
 
 fn change(change: &ToldChange) -> Option<Row> {
-    let members: Vec<String> = change.members.iter().map(|member| without_lives(member)).collect();
+    let members: Vec<String> = change.members.iter().map(|member| without_incarnations(member)).collect();
     let cells = vec![
         Cell::Number(change.ms_ago as f64, ago(change.ms_ago)),
-        text(without_lives(&change.view)),
+        text(without_incarnations(&change.view)),
         text(sentence(change)?),
         text(change.primary.unwrap_or_default()),
         text(members.join(" ")),

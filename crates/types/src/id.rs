@@ -5,7 +5,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u16);
 
-/// Which life of a node this is. A later life has a larger number; seeing it proves the earlier one dead.
+/// Which incarnation of a node this is. A later incarnation has a larger number; seeing it proves the earlier one dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
@@ -14,23 +14,23 @@ impl Incarnation {
     /// made up, or is damaged.
     pub const LAST: Self = Self((1 << 53) - 1);
 
-    /// Whether a node can have such a life.
+    /// Whether a node can have such an incarnation.
     pub const fn is_plausible(self) -> bool {
         self.0 <= Self::LAST.0
     }
 }
 
-/// One life of one node: what views list and what per-peer state is keyed by.
+/// One incarnation of one node: what views list and what per-peer state is keyed by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId {
     /// Which node.
     pub node: NodeId,
-    /// Which of its lives.
+    /// Which of its incarnations.
     pub incarnation: Incarnation,
 }
 
 impl MemberId {
-    /// Names one life of one node.
+    /// Names one incarnation of one node.
     pub const fn new(node: u16, incarnation: u64) -> Self {
         Self { node: NodeId(node), incarnation: Incarnation(incarnation) }
     }

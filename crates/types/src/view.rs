@@ -123,15 +123,15 @@ pub enum ViewCause {
         /// Which.
         nodes: Vec<NodeId>,
     },
-    /// These nodes came back in a new life.
+    /// These nodes came back in a new incarnation.
     Restarted {
         /// Which.
         nodes: Vec<NodeId>,
     },
-    /// These nodes speak, but in lives earlier than ones heard of lately, so that what they say is dropped.
+    /// These nodes speak, but in incarnations earlier than ones heard of lately, so that what they say is dropped.
     Outdated {
-        /// In which lives they speak, and which count.
-        lives: Vec<(MemberId, Incarnation)>,
+        /// In which incarnations they speak, and which count.
+        incarnations: Vec<(MemberId, Incarnation)>,
     },
     /// These nodes were found and let in.
     Merged {
@@ -199,8 +199,8 @@ impl fmt::Display for ViewCause {
             Self::Apart { nodes } => list(f, nodes, "went another way"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
-            Self::Outdated { lives } => {
-                let told = lives.iter().map(|(MemberId { node, incarnation }, latest)| {
+            Self::Outdated { incarnations } => {
+                let told = incarnations.iter().map(|(MemberId { node, incarnation }, latest)| {
                     format!("{node} heard, but dropped: incarnation {incarnation} is older than {latest}")
                 });
                 f.write_str(&told.collect::<Vec<_>>().join(", "))

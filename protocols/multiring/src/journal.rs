@@ -17,7 +17,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Takes up the records of earlier lives. Those of rings that this node is not in any more are not needed.
+    /// Takes up the records of earlier incarnations. Those of rings that this node is not in any more are not needed.
     pub fn recall(&mut self, records: &[Bytes], known: impl Fn(RecordOwner) -> bool) {
         for record in records {
             self.last += 1;

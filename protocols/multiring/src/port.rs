@@ -88,7 +88,7 @@ impl Port {
         })
     }
 
-    /// Whether this life of a node is in the ring's configuration.
+    /// Whether this incarnation of a node is in the ring's configuration.
     pub fn has(&self, member: MemberId) -> bool {
         self.view.as_ref().is_some_and(|view| view.members.contains(&member))
     }

@@ -3,7 +3,7 @@ use crate::NODES;
 use crate::judge::Judge;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Output};
-use consort_paxos::ballot::{Ballot, Item, Lives, LogId};
+use consort_paxos::ballot::{Ballot, Incarnations, Item, LogId};
 use consort_paxos::learner::Checkpoint;
 use consort_paxos::packet::{Acceptance, Beat, Content, Packet};
 use consort_paxos::record::{LogStart, Record};
@@ -89,7 +89,7 @@ pub struct World {
     disks: [Rc<Vec<Bytes>>; NODES],
     /// Whether a node has lost its disk and does not vote again yet.
     forgot: [bool; NODES],
-    lives: [u64; NODES],
+    incarnations: [u64; NODES],
     /// By sender and receiver, the oldest first.
     ways: [[Vec<Rc<Flying>>; NODES]; NODES],
     config: Rc<Config>,
@@ -119,7 +119,7 @@ impl World {
         let start = LogStart {
             log: LogId::of(&founders),
             founders,
-            lives: Lives::default(),
+            incarnations: Incarnations::default(),
             promised: Ballot::ZERO,
             from: Checkpoint::default(),
         };
@@ -128,7 +128,7 @@ impl World {
             nodes: Default::default(),
             disks: std::array::from_fn(|i| if i < told { disk.clone() } else { Rc::default() }),
             forgot: [false; NODES],
-            lives: [0; NODES],
+            incarnations: [0; NODES],
             ways: Default::default(),
             config: Rc::new(config),
             judge: Rc::new(Judge::default()),
@@ -166,7 +166,7 @@ impl World {
         let mut digest = Digest::default();
         for i in 0..NODES {
             digest.add(self.nodes[i].as_ref().map_or(0, |node| node.digest));
-            digest.add(self.sums[i] ^ self.lives[i] << 1 ^ u64::from(self.forgot[i]));
+            digest.add(self.sums[i] ^ self.incarnations[i] << 1 ^ u64::from(self.forgot[i]));
             for way in &self.ways[i] {
                 digest.add(way.len() as u64);
                 way.iter().for_each(|flying| digest.add(flying.digest));
@@ -265,8 +265,8 @@ impl World {
         if self.nodes[i].is_some() {
             return;
         }
-        self.lives[i] += 1;
-        let me = MemberId { node: NodeId(i as u16), incarnation: Incarnation(self.lives[i]) };
+        self.incarnations[i] += 1;
+        let me = MemberId { node: NodeId(i as u16), incarnation: Incarnation(self.incarnations[i]) };
         let config = Config { me: me.node, ..(*self.config).clone() };
         let Ok(engine) = Paxos::new(config, me.incarnation) else { return };
         self.nodes[i] = Some(Rc::new(Node { engine, pending: Vec::new(), digest: 0 }));

@@ -1,5 +1,5 @@
 //! Promises and votes. What is said outside is said only once it is kept.
-use crate::ballot::{Ballot, Item, Lives};
+use crate::ballot::{Ballot, Incarnations, Item};
 use crate::packet::Told;
 use consort_types::{Instant, MemberId};
 use consort_wire::pack::Body;
@@ -141,10 +141,10 @@ impl Acceptor {
     }
 
     /// What it tells a coordinator that knows everything below `from`.
-    pub fn tell(&self, lives: Lives, next: u64, from: u64) -> Told {
+    pub fn tell(&self, incarnations: Incarnations, next: u64, from: u64) -> Told {
         //= X12
         let accepted = self.accepted.range(next.max(from)..);
-        Told { lives, next, accepted: accepted.map(|(at, a)| (*at, a.ballot, a.item.clone())).collect() }
+        Told { incarnations, next, accepted: accepted.map(|(at, a)| (*at, a.ballot, a.item.clone())).collect() }
     }
 }
 

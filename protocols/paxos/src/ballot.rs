@@ -1,4 +1,4 @@
-//! Names that are never used twice: logs, ballots, values; and sets of votes by life.
+//! Names that are never used twice: logs, ballots, values; and sets of votes by incarnation.
 use consort_types::{Holder, Incarnation, MemberId, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,13 +11,13 @@ impl LogId {
     /// No log.
     pub const NONE: Self = Self(0);
 
-    /// The log that these lives begin together.
-    pub fn of(lives: &[MemberId]) -> Self {
+    /// The log that these incarnations begin together.
+    pub fn of(incarnations: &[MemberId]) -> Self {
         //= X50
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for byte in
-            lives.iter().flat_map(|life| life.node.0.to_be_bytes().into_iter().chain(life.incarnation.0.to_be_bytes()))
-        {
+        for byte in incarnations.iter().flat_map(|incarnation| {
+            incarnation.node.0.to_be_bytes().into_iter().chain(incarnation.incarnation.0.to_be_bytes())
+        }) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
         }
         Self(hash.max(1))
@@ -30,7 +30,7 @@ impl fmt::Display for LogId {
     }
 }
 
-/// A coordinator's term. Only the life that it names ever proposes with it.
+/// A coordinator's term. Only the incarnation that it names ever proposes with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ballot {
     /// Which list of voters counts; there is one so far.
@@ -92,29 +92,29 @@ pub enum Item {
     Skip(u64),
 }
 
-/// Of each acceptor the latest life that is known.
+/// Of each acceptor the latest incarnation that is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lives(BTreeMap<NodeId, Incarnation>);
+pub struct Incarnations(BTreeMap<NodeId, Incarnation>);
 
-impl Lives {
-    /// Notes a life; returns whether it is news.
-    pub fn note(&mut self, life: MemberId) -> bool {
-        let known = self.0.entry(life.node).or_default();
-        let news = life.incarnation > *known;
-        *known = life.incarnation.max(*known);
+impl Incarnations {
+    /// Notes an incarnation; returns whether it is news.
+    pub fn note(&mut self, incarnation: MemberId) -> bool {
+        let known = self.0.entry(incarnation.node).or_default();
+        let news = incarnation.incarnation > *known;
+        *known = incarnation.incarnation.max(*known);
         news
     }
 
     /// Notes all that another knows.
     pub fn merge(&mut self, other: &Self) {
-        other.iter().for_each(|life| {
-            self.note(life);
+        other.iter().for_each(|incarnation| {
+            self.note(incarnation);
         });
     }
 
-    /// Whether a later life of that node is known.
-    pub fn outdates(&self, life: MemberId) -> bool {
-        self.0.get(&life.node).is_some_and(|latest| *latest > life.incarnation)
+    /// Whether a later incarnation of that node is known.
+    pub fn outdates(&self, incarnation: MemberId) -> bool {
+        self.0.get(&incarnation.node).is_some_and(|latest| *latest > incarnation.incarnation)
     }
 
     /// All of them, by node.
@@ -133,9 +133,9 @@ impl Lives {
     }
 }
 
-impl FromIterator<MemberId> for Lives {
-    fn from_iter<I: IntoIterator<Item = MemberId>>(lives: I) -> Self {
-        Self(lives.into_iter().map(|life| (life.node, life.incarnation)).collect())
+impl FromIterator<MemberId> for Incarnations {
+    fn from_iter<I: IntoIterator<Item = MemberId>>(incarnations: I) -> Self {
+        Self(incarnations.into_iter().map(|incarnation| (incarnation.node, incarnation.incarnation)).collect())
     }
 }
 
@@ -144,23 +144,23 @@ impl FromIterator<MemberId> for Lives {
 pub struct Votes(BTreeMap<NodeId, Incarnation>);
 
 impl Votes {
-    /// Adds a vote; a later life's takes the place of an earlier one's.
+    /// Adds a vote; a later incarnation's takes the place of an earlier one's.
     pub fn add(&mut self, voter: MemberId) {
         //= X14
         let vote = self.0.entry(voter.node).or_insert(voter.incarnation);
         *vote = voter.incarnation.max(*vote);
     }
 
-    /// How many count: a life that has a successor may have forgotten that it voted.
-    pub fn count(&self, lives: &Lives) -> usize {
+    /// How many count: an incarnation that has a successor may have forgotten that it voted.
+    pub fn count(&self, incarnations: &Incarnations) -> usize {
         //= X31
         let counts = |(node, incarnation): &(&NodeId, &Incarnation)| {
-            !lives.outdates(MemberId { node: **node, incarnation: **incarnation })
+            !incarnations.outdates(MemberId { node: **node, incarnation: **incarnation })
         };
         self.0.iter().filter(counts).count()
     }
 
-    /// Whether that life's vote is among them.
+    /// Whether that incarnation's vote is among them.
     pub fn holds(&self, voter: MemberId) -> bool {
         self.0.get(&voter.node) == Some(&voter.incarnation)
     }
@@ -171,34 +171,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_vote_that_comes_twice_counts_once_and_that_of_a_forgotten_life_not_at_all() {
+    fn a_vote_that_comes_twice_counts_once_and_that_of_a_forgotten_incarnation_not_at_all() {
         //= X14 test
         //= X31 test
-        let (mut votes, mut lives) = (Votes::default(), Lives::default());
-        for life in [MemberId::new(1, 5), MemberId::new(1, 5), MemberId::new(2, 7)] {
-            votes.add(life);
+        let (mut votes, mut incarnations) = (Votes::default(), Incarnations::default());
+        for incarnation in [MemberId::new(1, 5), MemberId::new(1, 5), MemberId::new(2, 7)] {
+            votes.add(incarnation);
         }
-        assert_eq!(votes.count(&lives), 2);
-        lives.note(MemberId::new(1, 6));
-        assert_eq!(votes.count(&lives), 1);
+        assert_eq!(votes.count(&incarnations), 2);
+        incarnations.note(MemberId::new(1, 6));
+        assert_eq!(votes.count(&incarnations), 1);
         votes.add(MemberId::new(1, 6));
-        assert_eq!(votes.count(&lives), 2, "its next life may vote");
+        assert_eq!(votes.count(&incarnations), 2, "its next incarnation may vote");
     }
 
     #[test]
-    fn ballots_are_ordered_by_generation_and_round_and_name_one_life() {
+    fn ballots_are_ordered_by_generation_and_round_and_name_one_incarnation() {
         //= X02 test
         let ballot = |generation, round, owner| Ballot { generation, round, owner };
         let (old, new) = (MemberId::new(2, 1), MemberId::new(2, 2));
-        assert!(ballot(0, 4, old) < ballot(0, 4, new), "two lives of one node never share one");
+        assert!(ballot(0, 4, old) < ballot(0, 4, new), "two incarnations of one node never share one");
         assert!(ballot(0, 4, new) < ballot(0, 5, old) && ballot(0, 9, new) < ballot(1, 1, old));
     }
 
     #[test]
     fn logs_differ_where_the_lives_that_began_them_do() {
         //= X50 test
-        let lives = [MemberId::new(0, 1), MemberId::new(1, 1)];
-        assert_eq!(LogId::of(&lives), LogId::of(&lives.clone()));
-        assert_ne!(LogId::of(&lives), LogId::of(&[MemberId::new(0, 1), MemberId::new(1, 2)]));
+        let incarnations = [MemberId::new(0, 1), MemberId::new(1, 1)];
+        assert_eq!(LogId::of(&incarnations), LogId::of(&incarnations.clone()));
+        assert_ne!(LogId::of(&incarnations), LogId::of(&[MemberId::new(0, 1), MemberId::new(1, 2)]));
     }
 }

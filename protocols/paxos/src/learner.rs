@@ -31,7 +31,7 @@ pub struct Present {
 }
 
 impl Present {
-    /// Who is away once these are there. A life that its node has ended never comes back.
+    /// Who is away once these are there. An incarnation that its node has ended never comes back.
     fn away_after(&self, there: &BTreeMap<MemberId, u64>) -> BTreeMap<MemberId, u64> {
         let left = self.last.keys().map(|member| (*member, self.number));
         let away = self.away.iter().map(|(member, number)| (*member, *number)).chain(left);

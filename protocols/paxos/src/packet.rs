@@ -6,19 +6,19 @@
 //! | 1 beat | number, flags, promised ballot, next instance, view, heard members, echoed ballot and number, lead, annotation |
 //! | 2 value | name, links left to go, body |
 //! | 3 prepare | ballot, first instance |
-//! | 4 promise | ballot, lives, next instance, accepted items with their ballots |
+//! | 4 promise | ballot, incarnations, next instance, accepted items with their ballots |
 //! | 5 nack | ballot, promised ballot |
 //! | 6 accept | ballot, instance, links left to go, item |
-//! | 7 vote | ballot, instance, lives |
+//! | 7 vote | ballot, instance, incarnations |
 //! | 8 decide | instance, links left to go, item |
 //! | 9 fetch | names of values |
 //! | 10 learn | first instance |
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
-//! | 13 recovered | promised ballot, lives, next instance, accepted items with their ballots, those that began the log |
+//! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
 //! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
 //! | 15 declare | holder, place; 0 where it holds nothing any more |
-use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::checkpoints::Declared;
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -81,8 +81,8 @@ pub enum Content {
         ballot: Ballot,
         /// The instance.
         at: u64,
-        /// What lives its sender knows.
-        lives: Lives,
+        /// What incarnations its sender knows.
+        incarnations: Incarnations,
     },
     /// This stands.
     Decide {
@@ -122,8 +122,8 @@ pub enum Content {
 /// What an acceptor tells of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Of each acceptor the latest life that it knows.
-    pub lives: Lives,
+    /// Of each acceptor the latest incarnation that it knows.
+    pub incarnations: Incarnations,
     /// Everything below is decided and known to it.
     pub next: u64,
     /// What it accepted from there on: instance, ballot, item.
@@ -308,12 +308,12 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
     })
 }
 
-pub(crate) fn put_lives(out: &mut BytesMut, lives: &Lives) {
-    out.put_count(lives.len());
-    lives.iter().for_each(|life| out.put_member(life));
+pub(crate) fn put_incarnations(out: &mut BytesMut, incarnations: &Incarnations) {
+    out.put_count(incarnations.len());
+    incarnations.iter().for_each(|incarnation| out.put_member(incarnation));
 }
 
-pub(crate) fn read_lives(reader: &mut Reader<'_>) -> Result<Lives, Malformed> {
+pub(crate) fn read_incarnations(reader: &mut Reader<'_>) -> Result<Incarnations, Malformed> {
     Ok(read_members(reader)?.into_iter().collect())
 }
 
@@ -395,7 +395,7 @@ fn read_present(reader: &mut Reader<'_>, from: Checkpoint) -> Result<Checkpoint,
 }
 
 fn put_told(out: &mut BytesMut, told: &Told) {
-    put_lives(out, &told.lives);
+    put_incarnations(out, &told.incarnations);
     out.put_u64(told.next);
     out.put_u32(u32::try_from(told.accepted.len()).unwrap_or(u32::MAX));
     for (at, ballot, item) in &told.accepted {
@@ -406,14 +406,14 @@ fn put_told(out: &mut BytesMut, told: &Told) {
 }
 
 fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
-    let (lives, next) = (read_lives(reader)?, bounded(reader, "next")?);
+    let (incarnations, next) = (read_incarnations(reader)?, bounded(reader, "next")?);
     let n = reader.u32("accepted")? as usize;
     if n.saturating_mul(8 + BALLOT_LEN + ITEM_LEAST) > reader.left() {
         return Err(reader.bad("accepted"));
     }
     let entry = |reader: &mut Reader<'_>| Ok((bounded(reader, "instance")?, read_ballot(reader)?, read_item(reader)?));
     let accepted = (0..n).map(|_| entry(reader)).collect::<Result<_, _>>()?;
-    Ok(Told { lives, next, accepted })
+    Ok(Told { incarnations, next, accepted })
 }
 
 impl Beat {
@@ -561,10 +561,10 @@ impl Content {
                 out.put_u16(*hops);
                 put_item(out, item);
             }
-            Self::Vote { ballot, at, lives } => {
+            Self::Vote { ballot, at, incarnations } => {
                 put_ballot(out, *ballot);
                 out.put_u64(*at);
-                put_lives(out, lives);
+                put_incarnations(out, incarnations);
             }
             Self::Decide { at, item, hops } => {
                 out.put_u64(*at);
@@ -599,7 +599,7 @@ impl Content {
             7 => Self::Vote {
                 ballot: read_ballot(reader)?,
                 at: bounded(reader, "instance")?,
-                lives: read_lives(reader)?,
+                incarnations: read_incarnations(reader)?,
             },
             8 => {
                 let (at, hops) = (bounded(reader, "instance")?, reader.u16("hops")?);

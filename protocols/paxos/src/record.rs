@@ -2,18 +2,20 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1 checkpoint of before slots | log (8), lives, promised ballot (22), instance (8), place (8), view; only read |
-//! | 2 life | a later life of an acceptor (10) |
+//! | 1 checkpoint of before slots | log (8), incarnations, promised ballot (22), instance (8), place (8), view; read |
+//! | 2 incarnation | a later incarnation of an acceptor (10) |
 //! | 3 promised | the ballot (22) |
 //! | 4 accepted | the ballot (22), instance (8), item, payload |
 //! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
 //! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
 //! | 7 empty | nothing that stands before it counts |
-//! | 8 checkpoint | log (8), those that began it, lives, promised ballot (22), instance (8), place (8), slots (8), view, holders |
-use crate::ballot::{Ballot, Item, Lives, LogId};
+//! | 8 checkpoint | log (8), who began it, incarnations, promised ballot (22), instance (8), place (8), slots (8), view, holders |
+use crate::ballot::{Ballot, Incarnations, Item, LogId};
 use crate::learner::Checkpoint;
-use crate::packet::{bounded, put_ballot, put_checkpoint, put_item, put_lives, put_members};
-use crate::packet::{read_ballot, read_checkpoint, read_item, read_lives, read_members, read_slotless_checkpoint};
+use crate::packet::{bounded, put_ballot, put_checkpoint, put_incarnations, put_item, put_members};
+use crate::packet::{
+    read_ballot, read_checkpoint, read_incarnations, read_item, read_members, read_slotless_checkpoint,
+};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::MemberId;
 use consort_wire::pack::Body;
@@ -24,8 +26,8 @@ use consort_wire::{Malformed, Reader, Writer};
 pub enum Record {
     /// It belongs to this log, and what is retained begins here. Without it the disk counts as empty.
     Checkpoint(Box<LogStart>),
-    /// An acceptor has come back in this life and may have forgotten.
-    Life(MemberId),
+    /// An acceptor has come back in this incarnation and may have forgotten.
+    Incarnation(MemberId),
     /// No earlier ballot is heeded.
     Promised(Ballot),
     /// Promised and accepted in one.
@@ -61,8 +63,8 @@ pub struct LogStart {
     pub log: LogId,
     /// The incarnations that began it, where they are known.
     pub founders: Vec<MemberId>,
-    /// Of each acceptor the latest life that is known.
-    pub lives: Lives,
+    /// Of each acceptor the latest incarnation that is known.
+    pub incarnations: Incarnations,
     /// No earlier ballot is heeded.
     pub promised: Ballot,
     /// Where what is retained begins.
@@ -74,7 +76,7 @@ impl Record {
     pub const fn instance(&self) -> Option<u64> {
         match self {
             Self::Accepted { at, .. } | Self::Learnt { at, .. } => Some(*at),
-            Self::Checkpoint(_) | Self::Life(_) | Self::Promised(_) | Self::Decided(_) | Self::Empty => None,
+            Self::Checkpoint(_) | Self::Incarnation(_) | Self::Promised(_) | Self::Decided(_) | Self::Empty => None,
         }
     }
 
@@ -86,13 +88,13 @@ impl Record {
                 out.put_u8(8);
                 out.put_u64(start.log.0);
                 put_members(&mut out, start.founders.iter().copied());
-                put_lives(&mut out, &start.lives);
+                put_incarnations(&mut out, &start.incarnations);
                 put_ballot(&mut out, start.promised);
                 put_checkpoint(&mut out, &start.from);
             }
-            Self::Life(life) => {
+            Self::Incarnation(incarnation) => {
                 out.put_u8(2);
-                out.put_member(*life);
+                out.put_member(*incarnation);
             }
             Self::Promised(ballot) => {
                 out.put_u8(3);
@@ -124,17 +126,17 @@ impl Record {
         let mut reader = Reader::new(bytes);
         let record = match reader.u8("kind")? {
             1 => {
-                let (log, lives) = (LogId(reader.u64("log")?), read_lives(&mut reader)?);
+                let (log, incarnations) = (LogId(reader.u64("log")?), read_incarnations(&mut reader)?);
                 let (promised, from) = (read_ballot(&mut reader)?, read_slotless_checkpoint(&mut reader)?);
-                Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), lives, promised, from }))
+                Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), incarnations, promised, from }))
             }
             8 => {
                 let (log, founders) = (LogId(reader.u64("log")?), read_members(&mut reader)?);
-                let (lives, promised) = (read_lives(&mut reader)?, read_ballot(&mut reader)?);
+                let (incarnations, promised) = (read_incarnations(&mut reader)?, read_ballot(&mut reader)?);
                 let from = read_checkpoint(&mut reader)?;
-                Self::Checkpoint(Box::new(LogStart { log, founders, lives, promised, from }))
+                Self::Checkpoint(Box::new(LogStart { log, founders, incarnations, promised, from }))
             }
-            2 => Self::Life(reader.member("life")?),
+            2 => Self::Incarnation(reader.member("incarnation")?),
             3 => Self::Promised(read_ballot(&mut reader)?),
             4 => {
                 let ballot = read_ballot(&mut reader)?;

@@ -99,7 +99,7 @@ struct Node {
 #[derive(Clone, Debug)]
 pub struct World {
     nodes: Vec<Option<Rc<Node>>>,
-    /// Traces of lives that are over.
+    /// Traces of incarnations that are over.
     past: Vec<Rc<EvsTrace>>,
     /// The oldest first.
     flying: VecDeque<Rc<Flying>>,
@@ -139,16 +139,16 @@ impl World {
         self.nodes.is_empty()
     }
 
-    /// Starts a node, in a life of its own.
+    /// Starts a node, in an incarnation of its own.
     pub fn start(&mut self, i: usize) {
-        let lives = self.past.iter().filter(|trace| usize::from(trace.me.node.0) == i + 1).count() as u64;
-        let me = MemberId { node: NodeId(i as u16 + 1), incarnation: Incarnation(1 + lives) };
+        let incarnations = self.past.iter().filter(|trace| usize::from(trace.me.node.0) == i + 1).count() as u64;
+        let me = MemberId { node: NodeId(i as u16 + 1), incarnation: Incarnation(1 + incarnations) };
         let config = RingConfig { me: me.node, ..(*self.config).clone() };
         let Ok(ring) = Ring::new(config, me.incarnation) else { return };
         let trace = EvsTrace { me, over: false, events: Vec::new() };
         self.nodes[i] = Some(Rc::new(Node { ring, trace, told: Digest::default(), digest: 0 }));
-        // A restarted node begins above all numbers of its earlier lives.
-        let record = Bytes::copy_from_slice(&(lives * 1_000).to_be_bytes());
+        // A restarted node begins above all numbers of its earlier incarnations.
+        let record = Bytes::copy_from_slice(&(incarnations * 1_000).to_be_bytes());
         self.input(i, |ring, now| ring.start(now, &[record]));
     }
 
@@ -216,7 +216,7 @@ impl World {
         evs::check(self.traces())
     }
 
-    /// What every life was told.
+    /// What every incarnation was told.
     pub fn traces(&self) -> impl Iterator<Item = &EvsTrace> {
         self.past.iter().map(|trace| &**trace).chain(self.nodes.iter().flatten().map(|node| &node.trace))
     }

@@ -169,7 +169,7 @@ impl RingIo {
         self.timers.arm(Timer::Beacon, at);
     }
 
-    /// Whether a membership packet is worth looking at: not of an earlier life, not of an earlier gathering, and not
+    /// Whether a membership packet is worth looking at: not of an earlier incarnation, not of an earlier gathering, and not
     /// something that lay in a queue while this node was paused.
     pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
@@ -185,8 +185,8 @@ impl RingIo {
         true
     }
 
-    /// A packet from this very node, but not from this life of it.
-    pub fn note_life_of_mine(&mut self, now: Instant, from: MemberId) {
+    /// A packet from this very node, but not from this incarnation of it.
+    pub fn note_own_incarnation(&mut self, now: Instant, from: MemberId) {
         let twin = self.presence.notes_twin(now, from);
         self.counters.twins += u64::from(twin);
         self.counters.old_incarnation += u64::from(!twin);

@@ -35,11 +35,11 @@ pub trait Simulated: Engine + Sized + 'static {
     fn settings(plan: &RunPlan, whole: bool) -> Self::Config;
     /// Those of one node.
     fn at(config: &Self::Config, me: NodeId) -> Self::Config;
-    /// One life of a node.
+    /// One incarnation of a node.
     ///
     /// # Errors
     /// What is wrong with the settings.
-    fn create(config: Self::Config, life: Incarnation) -> Result<Self, String>;
+    fn create(config: Self::Config, incarnation: Incarnation) -> Result<Self, String>;
     /// What the gauges may show in a run, and what is promised of its order.
     ///
     /// # Errors

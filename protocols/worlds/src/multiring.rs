@@ -47,8 +47,8 @@ impl Simulated for MultiRing {
         Config { ring: RingConfig { me, ..config.ring.clone() }, ..config.clone() }
     }
 
-    fn create(config: Config, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: Config, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {

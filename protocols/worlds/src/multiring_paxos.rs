@@ -46,8 +46,8 @@ impl Simulated for MultiRingPaxos {
         config
     }
 
-    fn create(config: Config, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: Config, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {

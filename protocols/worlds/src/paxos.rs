@@ -40,8 +40,8 @@ impl Simulated for Paxos {
         Config { me, retain: retain(config, me), ..config.clone() }
     }
 
-    fn create(config: Config, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: Config, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {
@@ -93,7 +93,7 @@ fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) 
         // One that stops before its disk holds the log's name comes back like one that forgot.
         Fault::Crash { node, .. } | Fault::BadDisk { node } if early && keeps(*node) => return None,
         Fault::Aimed { .. } if early => return None,
-        // A later life must have a larger number: neither disk nor clock may tell it otherwise.
+        // A later incarnation must have a larger number: neither disk nor clock may tell it otherwise.
         Fault::Clock { .. } => return None,
         Fault::Crash { node, .. } if memory && keeps(*node) => return None,
         // A leave that a pause delays is for good: a majority stays.

@@ -40,8 +40,8 @@ impl Simulated for Plato {
         PlatoConfig { me, ..config.clone() }
     }
 
-    fn create(config: PlatoConfig, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: PlatoConfig, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, _whole: bool) -> Result<Bounds, String> {

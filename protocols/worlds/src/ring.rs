@@ -43,8 +43,8 @@ impl Simulated for Ring {
         RingConfig { me, ..config.clone() }
     }
 
-    fn create(config: RingConfig, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: RingConfig, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {

@@ -40,8 +40,8 @@ impl Simulated for Toto {
         TotoConfig { me, ..config.clone() }
     }
 
-    fn create(config: TotoConfig, life: Incarnation) -> Result<Self, String> {
-        Self::new(config, life).map_err(|error| error.to_string())
+    fn create(config: TotoConfig, incarnation: Incarnation) -> Result<Self, String> {
+        Self::new(config, incarnation).map_err(|error| error.to_string())
     }
 
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String> {

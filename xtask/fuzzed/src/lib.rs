@@ -41,7 +41,7 @@ pub fn pieces(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Node `node` in its only life.
+/// Node `node` in its only incarnation.
 pub fn member(node: u16) -> MemberId {
     MemberId::new(node, 100 + u64::from(node))
 }

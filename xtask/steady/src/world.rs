@@ -65,10 +65,10 @@ impl World {
         self.say(at, traffic::greeting());
     }
 
-    /// A node dies, is missed, and comes back in a new life.
+    /// A node dies, is missed, and comes back in a new incarnation.
     pub fn fail(&mut self, at: usize) {
-        let life = self.nodes[at].identity().me.incarnation.0 + 1;
-        let dead = std::mem::replace(&mut self.nodes[at], node(at as u16, life));
+        let incarnation = self.nodes[at].identity().me.incarnation.0 + 1;
+        let dead = std::mem::replace(&mut self.nodes[at], node(at as u16, incarnation));
         drop(dead);
         self.pass(Duration::from_millis(800));
         self.begin(at);
@@ -211,8 +211,8 @@ pub(crate) fn identity(node: NodeId) -> Identity {
 
 /// A node whose beacons come only once a minute: there are few of them whatever the traffic.
 #[expect(clippy::unwrap_used, reason = "a configuration that is right")]
-fn node(index: u16, life: u64) -> Node<MeteredRing> {
-    let identity = Identity { me: MemberId::new(index, life), ..identity(NodeId(index)) };
+fn node(index: u16, incarnation: u64) -> Node<MeteredRing> {
+    let identity = Identity { me: MemberId::new(index, incarnation), ..identity(NodeId(index)) };
     let mut config = RingConfig::new(NodeId(index), (0..NODES).map(NodeId).collect());
     config.timers.beacon = Duration::from_secs(60);
     let ring = Ring::new(config, identity.me.incarnation).unwrap();

@@ -30,7 +30,7 @@ pub struct Board {
     /// Where the order is read again at the end: of each of them its SHA-256, for its payload names client and number; and
     /// which it is.
     pub said: Option<Mutex<BTreeMap<Digest, String>>>,
-    /// Names for lives and clients.
+    /// Names for incarnations and clients.
     pub cast: Mutex<NameBook>,
     nodes: Vec<Mutex<Home>>,
     clients: Vec<Mutex<State>>,
@@ -42,17 +42,17 @@ pub struct Board {
 #[derive(Debug, Default)]
 struct Home {
     /// How often its daemon was started.
-    life: u64,
+    incarnation: u64,
     up: bool,
-    /// How its daemons were ended, by their lives.
+    /// How its daemons were ended, by their incarnations.
     ended: BTreeMap<u64, SessionEnding>,
 }
 
 /// How a client is doing.
 #[derive(Clone, Debug, Default)]
 pub struct State {
-    /// The life of its node's daemon to which it is connected.
-    pub life: Option<u64>,
+    /// The incarnation of its node's daemon to which it is connected.
+    pub incarnation: Option<u64>,
     /// It is in all its groups.
     pub joined: bool,
     /// The network as it was told last, if that is a regular view.
@@ -100,7 +100,7 @@ impl Board {
     /// A node's daemon was started.
     pub fn begins(&self, node: usize) {
         let mut home = held(&self.nodes[node]);
-        home.life += 1;
+        home.incarnation += 1;
         home.up = true;
     }
 
@@ -108,19 +108,19 @@ impl Board {
     pub fn ends(&self, node: usize, how: SessionEnding) {
         let mut home = held(&self.nodes[node]);
         home.up = false;
-        let life = home.life;
-        home.ended.insert(life, how);
+        let incarnation = home.incarnation;
+        home.ended.insert(incarnation, how);
     }
 
-    /// The life that a node's daemon is in, if it was not ended.
-    pub fn life(&self, node: usize) -> Option<u64> {
+    /// The incarnation that a node's daemon is in, if it was not ended.
+    pub fn incarnation(&self, node: usize) -> Option<u64> {
         let home = held(&self.nodes[node]);
-        home.up.then_some(home.life)
+        home.up.then_some(home.incarnation)
     }
 
-    /// How a life of a node's daemon was ended, if it was.
-    pub fn end(&self, node: usize, life: u64) -> Option<SessionEnding> {
-        held(&self.nodes[node]).ended.get(&life).copied()
+    /// How an incarnation of a node's daemon was ended, if it was.
+    pub fn end(&self, node: usize, incarnation: u64) -> Option<SessionEnding> {
+        held(&self.nodes[node]).ended.get(&incarnation).copied()
     }
 
     /// A client's state, for itself to change.
@@ -128,13 +128,13 @@ impl Board {
         held(&self.clients[client])
     }
 
-    /// Whether all clients of a node are connected to this life of its daemon, and in all their groups.
-    pub fn is_complete(&self, node: usize, life: u64) -> bool {
+    /// Whether all clients of a node are connected to this incarnation of its daemon, and in all their groups.
+    pub fn is_complete(&self, node: usize, incarnation: u64) -> bool {
         let clients = self.clients.len() / self.nodes.len();
         let mut here = self.clients[node * clients..][..clients].iter();
         here.all(|state| {
             let state = held(state);
-            state.joined && state.life == Some(life)
+            state.joined && state.incarnation == Some(incarnation)
         })
     }
 
@@ -166,7 +166,7 @@ impl Board {
         for (number, state) in self.clients.iter().enumerate() {
             let name = format!("client {} of node {}", number % clients + 1, number / clients + 1);
             let state = held(state).clone();
-            if state.life.is_none() || state.life != self.life(number / clients) {
+            if state.incarnation.is_none() || state.incarnation != self.incarnation(number / clients) {
                 return Some(format!("{name} is not connected"));
             }
             if !state.joined {
@@ -215,7 +215,7 @@ mod tests {
             board.begins(node);
             let id = ViewId { number: 5, representative: MemberId::new(1, 1) };
             let view = Some((id, vec![MemberId::new(1, 1), MemberId::new(2, 1)]));
-            *board.state(node) = State { life: Some(1), joined: true, view, ..State::default() };
+            *board.state(node) = State { incarnation: Some(1), joined: true, view, ..State::default() };
         }
         board
     }
@@ -240,12 +240,12 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_connected_to_an_earlier_life_is_not_at_rest() {
+    fn whoever_is_connected_to_an_earlier_incarnation_is_not_at_rest() {
         let restarted = |board: &Board| {
             board.ends(0, SessionEnding::Crashed);
-            assert_eq!((board.life(0), board.end(0, 1)), (None, Some(SessionEnding::Crashed)));
+            assert_eq!((board.incarnation(0), board.end(0, 1)), (None, Some(SessionEnding::Crashed)));
             board.begins(0);
-            assert_eq!((board.life(0), board.end(0, 2)), (Some(2), None));
+            assert_eq!((board.incarnation(0), board.end(0, 2)), (Some(2), None));
         };
         assert_eq!(unrest(restarted), "client 1 of node 1 is not connected");
     }
@@ -253,8 +253,8 @@ mod tests {
     #[test]
     fn a_node_is_complete_once_all_its_clients_are_in() {
         let board = Board::new(1, 2, 1);
-        *board.state(0) = State { life: Some(1), joined: true, ..State::default() };
-        *board.state(1) = State { life: Some(1), ..State::default() };
+        *board.state(0) = State { incarnation: Some(1), joined: true, ..State::default() };
+        *board.state(1) = State { incarnation: Some(1), ..State::default() };
         assert!(!board.is_complete(0, 1));
         board.state(1).joined = true;
         assert!(board.is_complete(0, 1) && !board.is_complete(0, 2));

@@ -1,4 +1,4 @@
-//! A client: connects, joins, sends and receives, and writes down what it sees, for one daemon's life after another.
+//! A client: connects, joins, sends and receives, and writes down what it sees, for one daemon's incarnation after another.
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub fn live(role: &Role, board: &Board) {
     let mut rng = Rng::new(role.seed);
     while !board.stop.load(Ordering::Relaxed) {
         match connect(role, board) {
-            Some((life, client)) => Session::new(role, board, life, client).run(&mut rng),
+            Some((incarnation, client)) => Session::new(role, board, incarnation, client).run(&mut rng),
             None => std::thread::sleep(AGAIN),
         }
         keep_up(role, board);
@@ -71,23 +71,23 @@ pub fn live(role: &Role, board: &Board) {
 /// Whoever has nothing to hand over and nothing to say does not keep others waiting.
 fn keep_up(role: &Role, board: &Board) {
     let mut state = board.state(role.number);
-    state.life = None;
+    state.incarnation = None;
     state.round = board.round.load(Ordering::Relaxed);
 }
 
-/// A connection that certainly is to this life of the daemon.
+/// A connection that certainly is to this incarnation of the daemon.
 fn connect(role: &Role, board: &Board) -> Option<(u64, Client)> {
-    let life = board.life(role.node)?;
+    let incarnation = board.incarnation(role.node)?;
     let options = ConnectOptions::default().with_views().connect_within(PATIENCE).host_timeout(SILENCE);
     let client = Client::connect(&role.door, &options).ok()?;
-    (board.life(role.node) == Some(life)).then_some((life, client))
+    (board.incarnation(role.node) == Some(incarnation)).then_some((incarnation, client))
 }
 
 /// One connection.
 struct Session<'a> {
     role: &'a Role,
     board: &'a Board,
-    life: u64,
+    incarnation: u64,
     client: Client,
     witnesses: Vec<(usize, Witness)>,
     /// Its messages so far.
@@ -100,7 +100,7 @@ struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    fn new(role: &'a Role, board: &'a Board, life: u64, client: Client) -> Self {
+    fn new(role: &'a Role, board: &'a Board, incarnation: u64, client: Client) -> Self {
         let now = board.now();
         let mut cast = held(&board.cast);
         let witness = |scope: &Scope| {
@@ -113,11 +113,11 @@ impl<'a> Session<'a> {
         drop(cast);
         let last_word = board.last_word.load(Ordering::Relaxed);
         *board.state(role.number) =
-            super::board::State { life: Some(life), heard: now, last_word, ..Default::default() };
+            super::board::State { incarnation: Some(incarnation), heard: now, last_word, ..Default::default() };
         Self {
             role,
             board,
-            life,
+            incarnation,
             client,
             witnesses,
             count: 0,
@@ -160,7 +160,7 @@ impl<'a> Session<'a> {
     }
 
     fn on_event(&mut self, event: consort::Event) {
-        if self.board.end(self.role.node, self.life) == Some(SessionEnding::Left) {
+        if self.board.end(self.role.node, self.incarnation) == Some(SessionEnding::Left) {
             self.witnesses.iter_mut().for_each(|(_, witness)| witness.leaves());
         }
         // Its place in the progress is one that it never had in the order.
@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
     }
 
     fn speak_in_time(&mut self, rng: &mut Rng) {
-        if !self.board.is_complete(self.role.node, self.life) {
+        if !self.board.is_complete(self.role.node, self.incarnation) {
             return;
         }
         let asked = self.board.last_word.load(Ordering::Relaxed);
@@ -221,8 +221,8 @@ impl<'a> Session<'a> {
 
     /// Which of its requests this is.
     fn describe(&self, number: u64, len: usize) -> String {
-        let (client, life) = (self.role.number, self.life);
-        format!("request {number} of client {client} in life {life} of its daemon, {len} bytes")
+        let (client, incarnation) = (self.role.number, self.incarnation);
+        format!("request {number} of client {client} in incarnation {incarnation} of its daemon, {len} bytes")
     }
 
     /// Sends a message, if there is credit for it. Where the session is over, that is found out when it is read.
@@ -273,7 +273,7 @@ impl<'a> Session<'a> {
     /// The session is over: because its daemon was ended, or it should not be.
     fn on_end(&mut self, error: &Error) {
         let at = self.board.now();
-        let how = self.board.end(self.role.node, self.life);
+        let how = self.board.end(self.role.node, self.incarnation);
         let said = match error {
             Error::Disconnected { farewell, .. } => Some(farewell.reason),
             _ => None,

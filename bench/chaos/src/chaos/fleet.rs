@@ -52,7 +52,7 @@ struct Home {
     disk: Option<SmallDisk>,
     /// That disk is full, and its daemon is about to end.
     full: bool,
-    lives: usize,
+    incarnations: usize,
     memory: Course,
 }
 
@@ -92,8 +92,8 @@ impl<'a> Fleet<'a> {
         }
         let (config, state) = (self.config(node), self.state(node));
         let home = &mut self.homes[node];
-        home.lives += 1;
-        let name = life_name(node, home.lives as u64);
+        home.incarnations += 1;
+        let name = incarnation_name(node, home.incarnations as u64);
         let mut command = Command::new(&self.file);
         command.arg("daemon").arg("--config").arg(config);
         command.args(["--node", &(node + 1).to_string(), "--while-stdin-open", "--state-dir"]);
@@ -235,12 +235,13 @@ impl<'a> Fleet<'a> {
 
     /// How often daemons started anew by themselves.
     pub fn times_started_anew(&self) -> usize {
-        let lives = |node: usize| (1..=self.homes[node].lives as u64).map(move |life| (node, life));
-        let all = (0..self.homes.len()).flat_map(lives);
-        all.map(|(node, life)| times_started_anew(&self.directory, node, life)).sum()
+        let incarnations =
+            |node: usize| (1..=self.homes[node].incarnations as u64).map(move |incarnation| (node, incarnation));
+        let all = (0..self.homes.len()).flat_map(incarnations);
+        all.map(|(node, incarnation)| times_started_anew(&self.directory, node, incarnation)).sum()
     }
 
-    /// Ends all daemons in good order and says what became of each: how many lives it had, and its memory.
+    /// Ends all daemons in good order and says what became of each: how many incarnations it had, and its memory.
     ///
     /// # Errors
     /// That one does not end, or badly.
@@ -250,7 +251,7 @@ impl<'a> Fleet<'a> {
             (0..self.homes.len()).try_for_each(|node| self.watch_leaving(node))?;
             std::thread::sleep(Duration::from_millis(5));
         }
-        Ok(self.homes.into_iter().map(|home| (home.lives, home.memory)).collect())
+        Ok(self.homes.into_iter().map(|home| (home.incarnations, home.memory)).collect())
     }
 
     /// Writes down what each daemon that answers says of itself, for whoever looks into a red run.
@@ -316,14 +317,14 @@ impl<'a> Fleet<'a> {
     }
 }
 
-/// How often a node's daemon, in this life of its process, gave up its membership and started anew.
-pub fn times_started_anew(directory: &Path, node: usize, life: u64) -> usize {
-    let log = directory.join(life_name(node, life)).with_extension("log");
+/// How often a node's daemon, in this incarnation of its process, gave up its membership and started anew.
+pub fn times_started_anew(directory: &Path, node: usize, incarnation: u64) -> usize {
+    let log = directory.join(incarnation_name(node, incarnation)).with_extension("log");
     std::fs::read_to_string(log).map_or(0, |log| log.matches(": starts anew cause=").count())
 }
 
-fn life_name(node: usize, life: u64) -> String {
-    format!("daemon-{}-life-{life}", node + 1)
+fn incarnation_name(node: usize, incarnation: u64) -> String {
+    format!("daemon-{}-incarnation-{incarnation}", node + 1)
 }
 
 /// Where clients reach a node's daemon from everywhere.
@@ -441,8 +442,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let anew = "WARN consort{cluster=chaos node=1}: starts anew cause=\"the other nodes retain\"\n";
         let sent_away = "WARN consort{cluster=chaos node=1}: client sent away: the daemon starts anew: the others\n";
-        std::fs::write(directory.path().join("daemon-1-life-2.log"), [anew, sent_away, anew].concat()).unwrap();
-        let times = |life| times_started_anew(directory.path(), 0, life);
+        std::fs::write(directory.path().join("daemon-1-incarnation-2.log"), [anew, sent_away, anew].concat()).unwrap();
+        let times = |incarnation| times_started_anew(directory.path(), 0, incarnation);
         assert_eq!((times(1), times(2)), (0, 2));
     }
 }

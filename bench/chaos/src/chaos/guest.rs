@@ -113,33 +113,33 @@ impl Visits<'_> {
             if self.is_over() || self.is_last_call() {
                 break;
             }
-            let life = self.board.life(self.node);
+            let incarnation = self.board.incarnation(self.node);
             let session = spread::Session::enter(&door, &format!("g{number}"), PATIENCE);
-            if let (Some(life), Ok(session)) = (life, session)
-                && self.board.life(self.node) == Some(life)
+            if let (Some(incarnation), Ok(session)) = (incarnation, session)
+                && self.board.incarnation(self.node) == Some(incarnation)
             {
-                self.sit(session, life, &mut rng);
+                self.sit(session, incarnation, &mut rng);
             }
             std::thread::sleep(PAUSE);
         }
     }
 
     /// One visit of a Spread client.
-    fn sit(&self, session: spread::Session, life: u64, rng: &mut Rng) {
+    fn sit(&self, session: spread::Session, incarnation: u64, rng: &mut Rng) {
         self.board.seated.fetch_add(1, Ordering::Relaxed);
-        self.visit(session, life, rng);
+        self.visit(session, incarnation, rng);
         self.board.seated.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn visit(&self, session: spread::Session, life: u64, rng: &mut Rng) {
+    fn visit(&self, session: spread::Session, incarnation: u64, rng: &mut Rng) {
         let log = self.log(true);
         let mut seat = Seat { session, log, visit: rng.next_u64(), said: 0, heard: 0, rejected: false };
         let stays = Duration::from_millis(rng.between(200, 8_000));
         let ended = self.talk_and_listen(&mut seat, stays, rng);
         // A daemon that was told to leave takes no more messages.
-        if self.board.end(self.node, life).is_none() {
+        if self.board.end(self.node, incarnation).is_none() {
             if let Err(error) = ended
-                && !self.was_sent_away(life)
+                && !self.was_sent_away(incarnation)
             {
                 self.ledger.broken(format!("{}: its session ended though its daemon runs: {error}", seat.log.who));
             }
@@ -151,9 +151,9 @@ impl Visits<'_> {
     }
 
     /// Whether its daemon starts anew, which it logs before it sends its clients away.
-    fn was_sent_away(&self, life: u64) -> bool {
+    fn was_sent_away(&self, incarnation: u64) -> bool {
         let until = Instant::now() + PATIENCE;
-        while times_started_anew(self.directory, self.node, life) == 0 {
+        while times_started_anew(self.directory, self.node, incarnation) == 0 {
             if Instant::now() > until {
                 return false;
             }
@@ -301,7 +301,7 @@ mod tests {
     fn parted(log: &str) -> Result<(), String> {
         let (board, ledger, directory) = (Board::new(1, 1, 1), Ledger::default(), tempfile::tempdir().unwrap());
         board.begins(0);
-        std::fs::write(directory.path().join("daemon-1-life-1.log"), log).unwrap();
+        std::fs::write(directory.path().join("daemon-1-incarnation-1.log"), log).unwrap();
         let visits =
             Visits { node: 0, directory: directory.path(), board: &board, ledger: &ledger, seed: 1, last: LAST };
         let (here, there) = UnixStream::pair().unwrap();

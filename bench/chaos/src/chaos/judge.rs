@@ -33,7 +33,7 @@ pub struct Seen {
     pub deliveries: u64,
     /// Regular views.
     pub views: BTreeSet<ViewId>,
-    /// Those of them that changed nothing: the same lives of the same daemons as in the view before.
+    /// Those of them that changed nothing: the same incarnations of the same daemons as in the view before.
     pub needless: BTreeSet<ViewId>,
     /// Who was in each client's last regular view.
     last: BTreeMap<Process, Vec<ProcessIncarnation>>,
@@ -133,8 +133,8 @@ mod tests {
     /// A message of n1's is delivered.
     fn delivered(to: &str, count: u64) -> String {
         format!(
-            "7 {to} deliver mark=n1c0#{count} nameless=false intact=true sender=n1 life=- client=0 stream=0 position=- \
-             class=- service=agreed len=20 own=- missing=-\n"
+            "7 {to} deliver mark=n1c0#{count} nameless=false intact=true sender=n1 incarnation=- client=0 stream=0 \
+             position=- class=- service=agreed len=20 own=- missing=-\n"
         )
     }
 
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_of_the_same_lives_is_needless() {
+    fn a_view_of_the_same_incarnations_is_needless() {
         let view = |process: &str, number: u64, members: &str| {
             let names = format!("members={members} together={members} pending=false");
             format!("{number} {process} view id={number}@n1.9 transitional=false {names}\n")

@@ -104,7 +104,7 @@ pub struct Outcome {
     pub full: usize,
     /// How often daemons started anew by themselves.
     pub started_anew: usize,
-    /// Each daemon's lives and memory.
+    /// Each daemon's incarnations and memory.
     pub daemons: Vec<(usize, Course)>,
 }
 
@@ -143,11 +143,11 @@ impl fmt::Display for Outcome {
         writeln!(f, "{:<22} {:>7}", "fault", "times")?;
         self.faults.iter().try_for_each(|(kind, times)| writeln!(f, "{kind:<22} {times:>7}"))?;
         writeln!(f, "{:<22} {:>7}", "all", self.faults())?;
-        writeln!(f, "\n{:>6}  {:>5}  daemon MiB: first third / last third / most", "node", "lives")?;
-        for (node, (lives, memory)) in self.daemons.iter().enumerate() {
+        writeln!(f, "\n{:>6}  {:>5}  daemon MiB: first third / last third / most", "node", "incarnations")?;
+        for (node, (incarnations, memory)) in self.daemons.iter().enumerate() {
             let (first, last) = memory.thirds().unwrap_or_default();
             let most = memory.summary().map_or(0, |(.., most)| most);
-            writeln!(f, "{:>6}  {lives:>5}  {} / {} / {}", node + 1, mib(first), mib(last), mib(most))?;
+            writeln!(f, "{:>6}  {incarnations:>5}  {} / {} / {}", node + 1, mib(first), mib(last), mib(most))?;
         }
         let slowest = self.calms.iter().max().copied().unwrap_or_default();
         writeln!(

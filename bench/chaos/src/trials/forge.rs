@@ -1,4 +1,4 @@
-//! A beacon that nobody sent: one that was heard, of a life of its sender that cannot be.
+//! A beacon that nobody sent: one that was heard, of an incarnation of its sender that cannot be.
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use consort_wire::envelope::{self, EnvelopeView, Identity};
 
 use super::stage::GROUP;
 
-/// A life that no clock gives.
+/// An incarnation that no clock gives.
 const FUTURE: u64 = 1 << 63;
 /// How long one is listened for.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub fn from_the_future(node: u16, here: Ipv4Addr) -> io::Result<usize> {
     Err(io::Error::other(format!("heard no beacon of node {node}")))
 }
 
-/// What a datagram of this node becomes; `None` for any other, and for what names no life of its sender.
+/// What a datagram of this node becomes; `None` for any other, and for what names no incarnation of its sender.
 fn forged(datagram: &[u8], node: u16) -> Option<BytesMut> {
     let view = EnvelopeView::new(datagram).ok()?;
     let (lane, from) = (view.lane()?, view.from());

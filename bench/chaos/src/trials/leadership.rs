@@ -192,7 +192,7 @@ impl Candidates {
             if self.stopped[at].take_if(|until| Instant::now() >= *until).is_some() {
                 self.running[at].signal(Signal::CONT)?;
             }
-            if !self.running[at].lives() {
+            if !self.running[at].incarnations() {
                 return Err("a candidate has ended by itself".into());
             }
         }

@@ -60,7 +60,7 @@ pub fn wrong_address(site: &Site<'_>) -> Result<Figures, String> {
     )
 }
 
-/// The others are told of a life of n2 that cannot be. Then n3 goes and comes twice, and n2 once: six views.
+/// The others are told of an incarnation of n2 that cannot be. Then n3 goes and comes twice, and n2 once: six views.
 pub fn future_incarnation(site: &Site<'_>) -> Result<Figures, String> {
     let all = [0, 1, 2];
     with(

@@ -95,7 +95,7 @@ impl Wire {
         }
     }
 
-    /// Hands over each whole message of one subscription; answers whether the client still lives.
+    /// Hands over each whole message of one subscription; answers whether the client still incarnations.
     fn each(&mut self, of: &str, take: &mut dyn FnMut(&Frame) -> Outcome) -> Outcome {
         let (mut at, mut asked) = (0, false);
         while let Some((end, line)) = line_of(&self.unread[at..]) {

@@ -238,7 +238,7 @@ impl Daemon {
         panic!("the daemon never said `{text}`");
     }
 
-    pub fn lives(&mut self) -> bool {
+    pub fn incarnations(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
 }
@@ -258,7 +258,7 @@ impl Drop for Running {
 }
 
 /// Whether a process is there.
-pub fn lives(pid: u32) -> bool {
+pub fn incarnations(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 

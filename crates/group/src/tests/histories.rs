@@ -15,10 +15,10 @@ enum Item {
     Message { view: ViewId, at: u64, id: u64 },
 }
 
-/// One daemon in one life.
+/// One daemon in one incarnation.
 #[derive(Debug, Default)]
 struct Daemon {
-    life: u64,
+    incarnation: u64,
     view: Option<ViewId>,
     got: BTreeSet<u64>,
     delivered: u64,
@@ -49,7 +49,7 @@ fn histories() -> Histories {
 #[derive(Debug)]
 struct Reader {
     daemon: usize,
-    life: u64,
+    incarnation: u64,
     next: usize,
     trail: ViewTrail,
     at: u64,
@@ -103,7 +103,7 @@ impl Model {
 
     fn member(&self, at: usize) -> MemberId {
         let MemberId { node, incarnation } = daemon(at as u16);
-        MemberId::new(node.0, incarnation.0 + 1_000 * self.daemons[at].life)
+        MemberId::new(node.0, incarnation.0 + 1_000 * self.daemons[at].incarnation)
     }
 
     fn pick(&mut self, n: usize) -> usize {
@@ -122,7 +122,7 @@ impl Model {
             }
             27..=31 => self.go_on(at),
             32 if self.rng.chance(0.3) => {
-                self.daemons[at] = Daemon { life: self.daemons[at].life + 1, ..fresh() };
+                self.daemons[at] = Daemon { incarnation: self.daemons[at].incarnation + 1, ..fresh() };
             }
             33 => {
                 let Daemon { told, kept, .. } = &self.daemons[at];
@@ -241,19 +241,19 @@ impl Model {
 
     /// A reader that begins with what comes.
     fn begin(&self, daemon: usize) -> Reader {
-        let Daemon { view, told, life, histories, .. } = &self.daemons[daemon];
+        let Daemon { view, told, incarnation, histories, .. } = &self.daemons[daemon];
         let view = view.unwrap_or_default();
         let mut trail = ViewTrail::new(view);
         trail.closing = histories.last().and_then(|last| histories.closing(last));
         let at = histories.end().0;
         let (has, ever, visited) = (Vec::new(), Vec::new(), BTreeSet::from([view]));
-        Reader { daemon, life: *life, next: told.len(), trail, at, since: at, has, ever, visited }
+        Reader { daemon, incarnation: *incarnation, next: told.len(), trail, at, since: at, has, ever, visited }
     }
 
     fn read(&mut self, reader: usize) {
         let reader = &mut self.readers[reader];
         let daemon = &self.daemons[reader.daemon];
-        if daemon.life != reader.life || reader.next < daemon.kept {
+        if daemon.incarnation != reader.incarnation || reader.next < daemon.kept {
             return;
         }
         match daemon.told.get(reader.next) {
@@ -328,11 +328,11 @@ impl Model {
         let closing = daemon.histories.closing(number);
         let beyond = closing.is_some_and(|closing| *place > closing.line.0);
         let gap = next < daemon.kept;
-        let (kept, life) = (daemon.kept, daemon.life);
+        let (kept, incarnation) = (daemon.kept, daemon.incarnation);
         self.seen[usize::from(beyond)] += 1;
         self.seen[5] += u64::from(gap);
         let reader = &mut self.readers[index];
-        (reader.daemon, reader.life, reader.next) = (at, life, next);
+        (reader.daemon, reader.incarnation, reader.next) = (at, incarnation, next);
         if broken != Broken::ClosingKept || reader.trail.closing.is_none() {
             reader.trail.closing = closing;
         }

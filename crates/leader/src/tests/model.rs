@@ -76,7 +76,7 @@ struct Client {
     rate: f64,
     offset: u64,
     paused_until: u64,
-    lives: u64,
+    incarnations: u64,
     /// Leads by the order alone, in the variants without lease.
     naive: bool,
     group: Vec<usize>,
@@ -140,9 +140,9 @@ impl World {
         world
     }
 
-    fn client(&mut self, at: usize, lives: u64) -> Client {
+    fn client(&mut self, at: usize, incarnations: u64) -> Client {
         let mut name = [at as u8; 16];
-        name[1] = lives as u8;
+        name[1] = incarnations as u8;
         let timing = Timing::new(LEASE, (DRIFT * 1e6) as u32).unwrap();
         let mut election = Election::new(CandidateId(name), timing).with_mutant(self.mutant);
         let (rate, offset) = (1.0 + DRIFT * (2.0 * self.rng.unit() - 1.0), self.rng.below(1 << 40));
@@ -159,7 +159,7 @@ impl World {
             rate,
             offset,
             paused_until: 0,
-            lives,
+            incarnations,
             naive: false,
             group: Vec::new(),
         }
@@ -391,8 +391,8 @@ impl World {
             6 | 7 => self.disconnect(client),
             8 => self.clients[client].paused_until = self.now + span,
             9 => {
-                let lives = self.clients[client].lives + 1;
-                self.clients[client] = self.client(client, lives);
+                let incarnations = self.clients[client].incarnations + 1;
+                self.clients[client] = self.client(client, incarnations);
             }
             10 => self.daemons[daemon].stuck_until = self.now + span,
             _ => self.form_all(),

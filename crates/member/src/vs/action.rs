@@ -29,7 +29,7 @@ pub struct AgreedSet {
 /// The step from one view to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewChange {
-    /// The transitional view that closes the old one; `None` for the first view of a life.
+    /// The transitional view that closes the old one; `None` for the first view of an incarnation.
     pub closing: Option<View>,
     /// What belongs to the old view.
     pub cut: AgreedSet,

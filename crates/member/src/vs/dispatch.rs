@@ -50,7 +50,7 @@ impl Membership {
         }
     }
 
-    /// Whether a packet names lives that configured nodes can have, and a number that this group could have come to.
+    /// Whether a packet names incarnations that configured nodes can have, and a number that this group could have come to.
     fn is_plausible(&self, packet: &MembershipPacket) -> bool {
         //= M06
         //= M07

@@ -85,7 +85,7 @@ impl MembershipIo {
         }
     }
 
-    /// Takes up the ceiling of an earlier life.
+    /// Takes up the ceiling of an earlier incarnation.
     pub fn recall(&mut self, records: &[Bytes]) {
         self.presence.recall(records);
         self.taken = self.presence.numbers.highest();
@@ -105,7 +105,7 @@ impl MembershipIo {
         self.presence.hearsay(now, self.settings.timers.consensus / 2)
     }
 
-    /// Whether a packet comes from a configured node other than this one, in a life that it can have.
+    /// Whether a packet comes from a configured node other than this one, in an incarnation that it can have.
     pub fn knows(&mut self, now: Instant, from: MemberId) -> bool {
         if self.settings.nodes.binary_search(&from.node).is_err() {
             self.counters.strangers += 1;
@@ -125,7 +125,7 @@ impl MembershipIo {
         true
     }
 
-    /// Whether a membership packet is worth looking at: not of an earlier life, and not something that lay in a queue
+    /// Whether a membership packet is worth looking at: not of an earlier incarnation, and not something that lay in a queue
     /// while this node was paused.
     pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02

@@ -108,7 +108,7 @@ impl NextState {
 }
 
 impl Membership {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`SettingsError`] if the settings cannot work.
@@ -118,7 +118,7 @@ impl Membership {
         Ok(Self { io: MembershipIo::new(settings, incarnation), state: MembershipState::Still })
     }
 
-    /// The first input, with the durable records of an earlier life: installs a view of this node alone, and gathers.
+    /// The first input, with the durable records of an earlier incarnation: installs a view of this node alone, and gathers.
     pub fn start(&mut self, now: Instant, records: &[Bytes]) {
         //= M04
         self.io.recall(records);
@@ -285,7 +285,7 @@ impl Membership {
         &self.io.installed
     }
 
-    /// This life of this node.
+    /// This incarnation of this node.
     pub const fn me(&self) -> MemberId {
         self.io.me
     }
@@ -295,7 +295,7 @@ impl Membership {
         self.io.installed.members.binary_search(&member).ok()
     }
 
-    /// Whether this life of a node is in the installed view.
+    /// Whether this incarnation of a node is in the installed view.
     pub fn is_member(&self, member: MemberId) -> bool {
         self.index(member).is_some()
     }

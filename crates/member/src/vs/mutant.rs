@@ -9,7 +9,7 @@ consort_types::mutants!(
     NoHeartbeat "says nothing while it has nothing to say",
     SilentKept "waits for those that do not agree for ever",
     ProposesUnasked "proposes a view before all agree",
-    DeadHeeded "heeds what an earlier life of a member said",
+    DeadHeeded "heeds what an earlier incarnation of a member said",
     StrangersAdmitted "lets a stranger tear a view down whoever hears whom",
     QuarantineForgotten "lets others bring those that it keeps out itself",
     NoBeacons "never tells others of its view",

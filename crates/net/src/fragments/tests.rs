@@ -63,7 +63,7 @@ fn duplicates_make_no_second_datagram_and_are_not_missed() {
 }
 
 #[test]
-fn datagrams_are_never_mixed_not_even_of_two_lives_with_one_id() {
+fn datagrams_are_never_mixed_not_even_of_two_incarnations_with_one_id() {
     let (one, other) = (bytes(2_000), Bytes::from(vec![7; 2_000]));
     let (mut joins, mut all) = (Reassemblies::default(), Vec::new());
     for ((from, piece), (_, of_other)) in fragments(1, &one, ALWAYS).into_iter().zip(fragments(1, &other, ALWAYS)) {

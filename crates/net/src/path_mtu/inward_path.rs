@@ -17,7 +17,7 @@ pub(super) struct Inward {
     passes: u16,
     /// Whether `passes` was seen, or is only hoped for.
     known: bool,
-    life: Option<Incarnation>,
+    incarnation: Option<Incarnation>,
     round: u32,
     /// The longest of that round so far.
     best: u16,
@@ -38,14 +38,14 @@ struct Streak {
 
 impl Inward {
     pub(super) const fn new(full: u16) -> Self {
-        Self { full, passes: full, known: false, life: None, round: 0, best: 0, open: None, streak: None }
+        Self { full, passes: full, known: false, incarnation: None, round: 0, best: 0, open: None, streak: None }
     }
 
     /// A probe of a round came. Returns whether there is something new to doubt or to tell.
-    pub(super) fn arrived(&mut self, now: Instant, life: Incarnation, round: u32, size: u16) -> bool {
+    pub(super) fn arrived(&mut self, now: Instant, incarnation: Incarnation, round: u32, size: u16) -> bool {
         let mut news = false;
-        if self.life != Some(life) {
-            (self.life, self.streak) = (Some(life), None);
+        if self.incarnation != Some(incarnation) {
+            (self.incarnation, self.streak) = (Some(incarnation), None);
             self.begin(now, round, size);
         } else if round == self.round {
             self.more(size);
@@ -73,7 +73,7 @@ impl Inward {
     }
 
     pub(super) fn doubts(&self) -> bool {
-        self.life.is_some() && !self.known || self.streak.is_some()
+        self.incarnation.is_some() && !self.known || self.streak.is_some()
     }
 
     pub(super) fn report(&self, node: NodeId) -> PathReport {

@@ -11,7 +11,7 @@ struct World {
     narrow: Vec<PathLimits>,
     news: Vec<(usize, News)>,
     members: Vec<NodeId>,
-    life: u64,
+    incarnation: u64,
     now: Instant,
     rounds: usize,
 }
@@ -23,7 +23,7 @@ impl World {
         let paths = |me: &NodeId| PathMtus::new(*me, members.iter().copied(), full, Instant::ZERO);
         let narrow = vec![PathLimits::default(); members.len()];
         let paths = members.iter().map(paths).collect();
-        Self { paths, narrow, news: Vec::new(), members, life: 1, now: Instant::ZERO, rounds: 0 }
+        Self { paths, narrow, news: Vec::new(), members, incarnation: 1, now: Instant::ZERO, rounds: 0 }
     }
 
     /// Lets time pass; `passes` says from whom to whom a datagram of which size gets.
@@ -44,10 +44,10 @@ impl World {
     }
 
     fn step(&mut self, from: usize, passes: &mut impl FnMut(usize, usize, usize) -> bool) {
-        let (now, life) = (self.now, Incarnation(self.life));
+        let (now, incarnation) = (self.now, Incarnation(self.incarnation));
         let Some(round) = self.paths[from].handle_timeout(now, self.members.iter().copied()) else { return };
         self.rounds += 1;
-        let sender = MemberId { node: NodeId(from as u16), incarnation: life };
+        let sender = MemberId { node: NodeId(from as u16), incarnation };
         for size in round.sizes {
             for to in (0..self.paths.len()).filter(|to| *to != from) {
                 if passes(from, to, size) {
@@ -172,11 +172,11 @@ fn who_is_not_there_is_of_no_account_and_what_was_known_holds_as_soon_as_it_is_b
 }
 
 #[test]
-fn a_new_life_begins_with_what_was_known_of_the_way() {
+fn a_new_incarnation_begins_with_what_was_known_of_the_way() {
     let mut world = World::new(3, 1_472);
     world.run(SECOND * 3, hole(1_000));
     world.news.clear();
-    world.life += 1;
+    world.incarnation += 1;
     world.run(SECOND * 3, hole(1_000));
     assert!(world.each(0) == [(2, 972)] && world.news.is_empty());
 }
@@ -243,13 +243,13 @@ fn a_stranger_and_absurd_reports_do_no_harm() {
 #[test]
 fn a_long_probe_that_is_overtaken_by_far_clears_the_doubt_it_made() {
     let mut inward = Inward::new(1_472);
-    let (life, ms) = (Incarnation(1), |ms: u64| Instant::ZERO + Duration::from_millis(ms));
+    let (incarnation, ms) = (Incarnation(1), |ms: u64| Instant::ZERO + Duration::from_millis(ms));
     for round in 0..10 * AGREE {
         let at = u64::from(round) * 100;
-        inward.arrived(ms(at), life, round, 508);
+        inward.arrived(ms(at), incarnation, round, 508);
         assert!(!inward.settle(ms(at + 29)) && inward.settle(ms(at + 30)));
         assert!(inward.doubts());
-        inward.arrived(ms(at + 60), life, round, 1_472);
+        inward.arrived(ms(at + 60), incarnation, round, 1_472);
         let report = inward.report(NodeId(0));
         assert_eq!((report.passes, report.doubts), (Some(1_472), false));
     }

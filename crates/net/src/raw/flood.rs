@@ -19,7 +19,7 @@ const ENDS: usize = 5;
 const AHEAD: usize = 1 << 20;
 /// The receivers' buffers, in bytes.
 const BUFFER: usize = 16 << 20;
-/// How long the sender waits for a sign of life before it takes what is under way for lost.
+/// How long the sender waits for a sign of incarnation before it takes what is under way for lost.
 const STALL: Duration = Duration::from_millis(50);
 /// How long both sides wait for each other at the beginning.
 const MEETING: Duration = Duration::from_secs(10);

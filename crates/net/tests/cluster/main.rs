@@ -342,7 +342,7 @@ fn datagrams_of_strangers_are_dropped() {
 }
 
 #[test]
-fn records_are_written_before_what_depends_on_them_and_found_in_the_next_life() {
+fn records_are_written_before_what_depends_on_them_and_found_in_the_next_incarnation() {
     let single = Single::new();
     let records = Records { directory: single.records.clone(), keep: Keep::Synced, most: 1 << 30 };
     let options = || Options { records: Some(records.clone()), ..single.options() };

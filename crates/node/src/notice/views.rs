@@ -58,7 +58,7 @@ mod tests {
         View {
             id: ViewId::default(),
             kind: ViewKind::Regular,
-            members: members.iter().map(|(node, life)| MemberId::new(*node, *life)).collect(),
+            members: members.iter().map(|(node, incarnation)| MemberId::new(*node, *incarnation)).collect(),
             moved_together: Vec::new(),
             primary,
             cause: ViewCause::Started,

@@ -1,6 +1,6 @@
 //! Frames to events. Whatever a daemon sends, the answer is an event or a [`Malformed`].
 use super::{
-    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, LIFE,
+    CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, INCARNATION,
     MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
     PROGRESS, Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING,
     WELCOME, WINDOW, WaitNotice, Welcome,
@@ -53,7 +53,7 @@ impl DaemonEvent {
             HEARTBEAT => Self::Heartbeat,
             PONG => Self::Pong(reader.u64("token")?),
             DISCONNECT => Self::Disconnect(read_disconnect(&mut reader)?),
-            LIFE => Self::Life(reader.member("sender")?),
+            INCARNATION => Self::Incarnation(reader.member("sender")?),
             kind => match ProducerStatus::read(kind, &mut reader)? {
                 Some(status) => Self::Producer(status),
                 None => read_seldom(kind, &mut reader)?,

@@ -1,6 +1,6 @@
 //! Events to frames, appended where the client will read them.
 use super::{
-    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, HEARTBEAT, LIFE, MEMBERSHIP, MESSAGE, OFFER,
+    BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, HEARTBEAT, INCARNATION, MEMBERSHIP, MESSAGE, OFFER,
     OFFER_LEN, PLACED, PLACED_BATCH, PLACED_BATCH_LEN, PLACED_LEN, PONG, PROGRESS, Progress, READ_BATCH, READ_MESSAGE,
     REFUSED, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
@@ -92,8 +92,8 @@ fn placed_head(sender: NodeId, service: Service, len: usize, batch: bool, told_a
 }
 
 /// Appends which incarnation of its node sends from here on.
-pub(crate) fn put_life(out: &mut BytesMut, sender: MemberId) {
-    frame::put_head(out, LIFE, MEMBER_LEN);
+pub(crate) fn put_incarnation(out: &mut BytesMut, sender: MemberId) {
+    frame::put_head(out, INCARNATION, MEMBER_LEN);
     out.put_member(sender);
 }
 

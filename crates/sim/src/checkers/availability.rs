@@ -45,7 +45,7 @@ pub(super) struct Availability {
     own: PerProcess<OwnMessages>,
     /// When the members of each of the span's cores were in one view last.
     together: Vec<Instant>,
-    /// Whom lives keep out, and since when.
+    /// Whom incarnations keep out, and since when.
     kept_out: BTreeMap<(ProcessIncarnation, NodeId), Instant>,
 }
 
@@ -68,10 +68,12 @@ impl Checker for Availability {
                     own.delivered = mark.count;
                 }
             }
-            Occurrence::Crash | Occurrence::Left => self.keep_out(event.process.life(), NodeSet::default(), event.at),
+            Occurrence::Crash | Occurrence::Left => {
+                self.keep_out(event.process.incarnation(), NodeSet::default(), event.at)
+            }
             Occurrence::Gauge { name, value } => {
                 if name == KEPT_OUT {
-                    self.keep_out(event.process.life(), NodeSet(*value), event.at);
+                    self.keep_out(event.process.incarnation(), NodeSet(*value), event.at);
                 }
                 return self.look(event.process, event.at);
             }
@@ -94,10 +96,10 @@ impl Availability {
     }
 
     /// A node keeps these out now.
-    fn keep_out(&mut self, life: ProcessIncarnation, nodes: NodeSet, at: Instant) {
-        self.kept_out.retain(|(by, node), _| *by != life || nodes.contains(*node));
+    fn keep_out(&mut self, incarnation: ProcessIncarnation, nodes: NodeSet, at: Instant) {
+        self.kept_out.retain(|(by, node), _| *by != incarnation || nodes.contains(*node));
         for node in nodes.nodes() {
-            self.kept_out.entry((life, node)).or_insert(at);
+            self.kept_out.entry((incarnation, node)).or_insert(at);
         }
     }
 
@@ -150,9 +152,10 @@ impl Availability {
         views.all(|(_, stand)| stand.closing.is_none() && stand.id() == first)
     }
 
-    /// Of the processes of a life that wait for what they have sent, the one that was given nothing for the longest time.
+    /// Of the processes of an incarnation that wait for what they have sent, the one that was given nothing for the
+    /// longest time.
     fn waits_longest(&self, process: Process) -> Option<(Process, Instant)> {
-        let live = self.stands.of_life(process.life()).filter(|(_, stand)| stand.is_live());
+        let live = self.stands.of_incarnation(process.incarnation()).filter(|(_, stand)| stand.is_live());
         let waiting = live.filter_map(|(process, _)| {
             let own = self.own.get(process).filter(|own| own.sent > own.delivered)?;
             Some((process, own.moved))

@@ -21,7 +21,7 @@ pub struct Bounds {
     pub views: Calmness,
     /// How long waits may be in an idle run; `None` where nothing is said of that.
     pub waits: Option<IdleWaits>,
-    /// No disk forgets anything: a node's views are numbered upwards across its lives.
+    /// No disk forgets anything: a node's views are numbered upwards across its incarnations.
     pub disks_last: bool,
     /// Within what time a good-bye is heard by all.
     pub goodbye: Option<Duration>,

@@ -19,7 +19,8 @@ pub(super) struct GroupMoves {
     /// Who moves along where a view is closing, for each process that was told views. Clients of one daemon are told each
     /// in its own time.
     closing: BTreeMap<Process, Option<Vec<ProcessIncarnation>>>,
-    /// Lives that ended. What their clients were told last may be seen behind that, where each client tells for itself.
+    /// Incarnations that ended. What their clients were told last may be seen behind that, where each client tells for
+    /// itself.
     over: BTreeSet<ProcessIncarnation>,
 }
 
@@ -55,7 +56,7 @@ impl Checker for GroupMoves {
             Occurrence::Signal(group) => return self.on_signal(process, group),
             Occurrence::Side(said) => self.on_side(process, said),
             Occurrence::Gone => self.stays.retain(|(_, other), _| *other != process),
-            Occurrence::Crash | Occurrence::Left => drop(self.over.insert(process.life())),
+            Occurrence::Crash | Occurrence::Left => drop(self.over.insert(process.incarnation())),
             Occurrence::Quiet => return self.all_are_even(),
             _ => {}
         }
@@ -68,8 +69,8 @@ fn along(
     closing: &BTreeMap<Process, Option<Vec<ProcessIncarnation>>>,
     process: Process,
 ) -> Option<&[ProcessIncarnation]> {
-    let life = process.life();
-    let mut beside = closing.range(Process::of(life, 0)..=Process::of(life, u16::MAX));
+    let incarnation = process.incarnation();
+    let mut beside = closing.range(Process::of(incarnation, 0)..=Process::of(incarnation, u16::MAX));
     closing.get(&process).or_else(|| beside.next().map(|(_, along)| along))?.as_deref()
 }
 
@@ -88,7 +89,7 @@ impl GroupMoves {
     fn all_are_even(&self) -> Verdict {
         let mut first: BTreeMap<(&str, ViewName), (Process, &GroupStay)> = BTreeMap::new();
         for ((group, process), stay) in
-            self.stays.iter().filter(|((_, process), _)| !self.over.contains(&process.life()))
+            self.stays.iter().filter(|((_, process), _)| !self.over.contains(&process.incarnation()))
         {
             let (other, known) = *first.entry((group, stay.view.name())).or_insert((*process, stay));
             if known.given != stay.given {
@@ -107,7 +108,7 @@ impl GroupMoves {
         };
         stay.signalled = true;
         let Some(along) = along(&self.closing, process) else { return Ok(()) };
-        if stay.view.members.iter().all(|member| along.contains(&member.life())) {
+        if stay.view.members.iter().all(|member| along.contains(&member.incarnation())) {
             return Err(format!("is told that {group} closes, but all its members move along"));
         }
         Ok(())

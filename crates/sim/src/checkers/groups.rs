@@ -46,7 +46,7 @@ impl Checker for GroupViews {
             }
             // Clients of a daemon that ends are told the last of it each in its own time.
             Occurrence::Crash | Occurrence::Left => {
-                self.over.insert(process.life());
+                self.over.insert(process.incarnation());
             }
             _ => {}
         }
@@ -54,13 +54,13 @@ impl Checker for GroupViews {
     }
 
     fn end(&mut self) -> Verdict {
-        let is_there = |process: &Process| !self.over.contains(&process.life());
+        let is_there = |process: &Process| !self.over.contains(&process.incarnation());
         for ((group, process), told) in self.last.iter().filter(|((_, process), _)| is_there(process)) {
             let told_last = |member: &Process| self.last.get(&(group.clone(), *member)).map(|other| other.name());
             let is_in = |member: &&Process| told_last(member).filter(|_| is_there(member));
             for member in &told.members {
                 match is_in(&member) {
-                    None if self.over.contains(&member.life()) || self.gone.contains(member) => {
+                    None if self.over.contains(&member.incarnation()) || self.gone.contains(member) => {
                         return Err(format!("{process} counts {member} in {group}, which is not there"));
                     }
                     None if self.met.contains(member) => {

@@ -4,7 +4,7 @@ use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
 use consort_types::ViewId;
 use std::collections::{BTreeMap, BTreeSet};
 
-type Lives = Vec<ProcessIncarnation>;
+type Incarnations = Vec<ProcessIncarnation>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -12,13 +12,13 @@ pub(super) struct History {
     /// How many nodes are configured.
     nodes: usize,
     /// The members of each regular view, by its number and one that was told it.
-    views: BTreeMap<(u64, ProcessIncarnation), Lives>,
+    views: BTreeMap<(u64, ProcessIncarnation), Incarnations>,
     /// Who closed it together with that one.
-    closed: BTreeMap<(u64, ProcessIncarnation), Lives>,
+    closed: BTreeMap<(u64, ProcessIncarnation), Incarnations>,
     /// The regular view that a process was told last.
     present: BTreeMap<Process, ViewId>,
-    counted: BTreeMap<u64, Lives>,
-    /// Of which views each life has had the table.
+    counted: BTreeMap<u64, Incarnations>,
+    /// Of which views each incarnation has had the table.
     of: BTreeMap<ProcessIncarnation, BTreeSet<u64>>,
     live: BTreeSet<ProcessIncarnation>,
     primary: BTreeSet<ViewId>,
@@ -34,18 +34,18 @@ impl History {
     }
 
     pub fn see(&mut self, event: &TraceEvent) {
-        let (process, life) = (event.process, event.process.life());
+        let (process, incarnation) = (event.process, event.process.incarnation());
         match &event.what {
-            Occurrence::Start { .. } => drop(self.live.insert(life)),
+            Occurrence::Start { .. } => drop(self.live.insert(incarnation)),
             Occurrence::Crash | Occurrence::Left => {
-                let was_there = self.live.remove(&life);
+                let was_there = self.live.remove(&incarnation);
                 let remembered = 2 * self.remembering(self.live.iter()) > self.nodes;
                 if was_there && !remembered && !self.counted.is_empty() {
                     self.lapse(true);
                 }
             }
             Occurrence::View(view) | Occurrence::Network(view) => {
-                let place = (view.id.number, life);
+                let place = (view.id.number, incarnation);
                 if view.transitional {
                     self.closed.insert(place, view.members.clone());
                 } else {
@@ -57,7 +57,7 @@ impl History {
             Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, view, .. })
                 if *number > 0 =>
             {
-                self.on_table(life, *number, *flag, view == number);
+                self.on_table(incarnation, *number, *flag, view == number);
             }
             _ => {}
         }
@@ -65,13 +65,13 @@ impl History {
 
     /// A node has the table of a view, which counts now, and in which it may stand. One that took the table of another may
     /// have been in another view of that number, by itself.
-    fn on_table(&mut self, life: ProcessIncarnation, of: u64, counts: bool, stands: bool) {
-        self.of.entry(life).or_default().insert(of);
-        let is_known = self.counted.get(&of).is_some_and(|members| members.contains(&life));
+    fn on_table(&mut self, incarnation: ProcessIncarnation, of: u64, counts: bool, stands: bool) {
+        self.of.entry(incarnation).or_default().insert(of);
+        let is_known = self.counted.get(&of).is_some_and(|members| members.contains(&incarnation));
         if counts && !is_known {
             self.lapse(false);
         }
-        if let Some(members) = self.views.get(&(of, life)).filter(|_| stands && !is_known) {
+        if let Some(members) = self.views.get(&(of, incarnation)).filter(|_| stands && !is_known) {
             self.counted.insert(of, members.clone());
         }
     }
@@ -99,33 +99,34 @@ impl History {
     }
 
     /// The members of a view as one of them was told it.
-    pub fn members(&self, view: u64, life: ProcessIncarnation) -> Option<&Lives> {
-        self.views.get(&(view, life))
+    pub fn members(&self, view: u64, incarnation: ProcessIncarnation) -> Option<&Incarnations> {
+        self.views.get(&(view, incarnation))
     }
 
     /// How many of these were in a view that counted.
-    fn remembering<'a>(&self, lives: impl Iterator<Item = &'a ProcessIncarnation>) -> usize {
-        lives.filter(|life| self.counted.values().any(|members| members.contains(life))).count()
+    fn remembering<'a>(&self, incarnations: impl Iterator<Item = &'a ProcessIncarnation>) -> usize {
+        incarnations.filter(|incarnation| self.counted.values().any(|members| members.contains(incarnation))).count()
     }
 
     /// Whose table was gone on with in the next view that counted after this one; `None` if there was none.
     pub fn heir(&self, view: u64) -> Option<ProcessIncarnation> {
         let (next, members) = self.counted.range(view + 1..).next()?;
-        let last = |life: &ProcessIncarnation| self.of.get(life)?.range(..*next).next_back().copied();
-        members.iter().filter(|life| last(life) == Some(view)).min().copied()
+        let last = |incarnation: &ProcessIncarnation| self.of.get(incarnation)?.range(..*next).next_back().copied();
+        members.iter().filter(|incarnation| last(incarnation) == Some(view)).min().copied()
     }
 
-    /// Whether two lives left a view together.
+    /// Whether two incarnations left a view together.
     pub fn went_together(&self, view: u64, one: ProcessIncarnation, other: ProcessIncarnation) -> bool {
         self.closed.get(&(view, one)).is_some_and(|along| along.contains(&other))
     }
 
     /// Whether the view that is on in the end counts, or must.
     pub fn counts_in_the_end(&self) -> bool {
-        let there = self.present.iter().filter(|(process, _)| self.live.contains(&process.life()));
+        let there = self.present.iter().filter(|(process, _)| self.live.contains(&process.incarnation()));
         let Some((process, view)) = there.max_by_key(|(_, view)| view.number) else { return false };
-        let Some(members) = self.members(view.number, process.life()) else { return false };
-        let is_primary = self.primary.contains(view) && members.iter().all(|life| self.live.contains(life));
+        let Some(members) = self.members(view.number, process.incarnation()) else { return false };
+        let is_primary =
+            self.primary.contains(view) && members.iter().all(|incarnation| self.live.contains(incarnation));
         is_primary && (2 * self.remembering(members.iter()) > self.nodes || members.len() == self.nodes)
     }
 }

@@ -63,7 +63,8 @@ impl Checker for Liveness {
         if let Some((process, _)) = self.stands.live().find(|(_, stand)| stand.id().is_none()) {
             return Err(format!("{process} never installed a view"));
         }
-        let live = |process: Process| self.stands.of_life(process.life()).any(|(_, stand)| stand.is_live());
+        let live =
+            |process: Process| self.stands.of_incarnation(process.incarnation()).any(|(_, stand)| stand.is_live());
         if let Some((process, _)) = self.progress.iter().find(|(process, progress)| progress.waits && live(*process)) {
             return Err(format!("{process} still waits for room"));
         }

@@ -1,5 +1,5 @@
 //! W2: views mean the same everywhere. A process belongs to every view it installs; a regular view's name stands for the
-//! same members at all; and no view holds two lives of one node.
+//! same members at all; and no view holds two incarnations of one node.
 use super::process_views::names;
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::{Process, ProcessIncarnation};
@@ -29,7 +29,7 @@ impl Checker for Members {
 impl Members {
     fn on_view(&mut self, process: Process, view: &InstallRecord) -> Verdict {
         let InstallRecord { id, members, transitional, .. } = view;
-        if !members.contains(&process.life()) {
+        if !members.contains(&process.incarnation()) {
             return Err(format!("view {id} of {} does not have it as a member", names(members)));
         }
         if !members.windows(2).all(|pair| pair[0].node < pair[1].node) {

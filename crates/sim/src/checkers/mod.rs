@@ -25,7 +25,7 @@
 //! | SF2 | what one delivers as safe, all members have installed the view of | `safe_installation` |
 //! | SF3 | what one delivers as safe while closing a view, all that move along deliver | `safe_transition` |
 //! | SF4 | what one delivers as safe, all hold | `safe_possession` |
-//! | UA | what a majority has ordered stands for all, in every view and life | `uniform` |
+//! | UA | what a majority has ordered stands for all, in every view and incarnation | `uniform` |
 //! | OF | offers are made once and closed once, and nothing overtakes them | `offers` |
 //! | PR | there is one primary view at a time | `primary` |
 //! | PG | a group is primary in one view, as one membership | `primary_group` |

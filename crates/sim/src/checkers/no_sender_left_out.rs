@@ -83,7 +83,7 @@ impl Holes {
         let first = segment.regular.map_or(Position(0), |position| Position(position.0 + 1));
         let known = self.known.get(view).into_iter().flat_map(|known| known.range(first..*last));
         let mut left_out = known.filter(|(position, _)| segment.closing.binary_search(position).is_err());
-        match left_out.find(|(_, mark)| together.contains(&mark.origin.life())) {
+        match left_out.find(|(_, mark)| together.contains(&mark.origin.incarnation())) {
             Some((position, mark)) => Err(format!(
                 "{process} closed {view} with the sender of {mark} at {position}, and left it out before {last}"
             )),

@@ -34,7 +34,7 @@ impl Checker for OffersClosed {
     fn see(&mut self, event: &TraceEvent) -> Verdict {
         let offers = match &event.what {
             Occurrence::Crash | Occurrence::Left => {
-                self.over.insert(event.process.life());
+                self.over.insert(event.process.incarnation());
                 return Ok(());
             }
             Occurrence::Gone => {
@@ -62,7 +62,7 @@ impl Checker for OffersClosed {
 
 impl OffersClosed {
     fn nothing_is_open(&self) -> Verdict {
-        let live = |process: &Process| !self.over.contains(&process.life());
+        let live = |process: &Process| !self.over.contains(&process.incarnation());
         match self.of.iter().find(|(process, offers)| live(process) && !offers.open.is_empty()) {
             Some((process, offers)) => Err(format!("{} offers are still open at {process}", offers.open.len())),
             None => Ok(()),

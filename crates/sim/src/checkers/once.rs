@@ -88,7 +88,7 @@ impl Once {
         let first = receivers.iter().find(|(other, _)| *other == process).map(|(_, view)| *view);
         receivers.push((process, view));
         match first {
-            Some(first) if !self.is_excused((producer, send), process.life(), (first, view)) => {
+            Some(first) if !self.is_excused((producer, send), process.incarnation(), (first, view)) => {
                 Err(format!("is given send {send} of producer {producer} again, in view {view} after {first}"))
             }
             _ => Ok(()),
@@ -97,13 +97,13 @@ impl Once {
 
     /// Whether the first view was left by those whose table was gone on with, without the one that is given a send again, and
     /// without the send.
-    fn is_excused(&self, send: (u16, u64), life: ProcessIncarnation, (first, again): (u64, u64)) -> bool {
+    fn is_excused(&self, send: (u16, u64), incarnation: ProcessIncarnation, (first, again): (u64, u64)) -> bool {
         if self.promised.quorum || first == again {
             return false;
         }
         let Some(heir) = self.history.heir(first) else { return true };
         let receivers = self.receivers.get(&send).into_iter().flatten();
-        let has_it = receivers.into_iter().any(|(process, view)| process.life() == heir && *view == first);
-        !has_it && !self.history.went_together(first, life, heir)
+        let has_it = receivers.into_iter().any(|(process, view)| process.incarnation() == heir && *view == first);
+        !has_it && !self.history.went_together(first, incarnation, heir)
     }
 }

@@ -26,15 +26,20 @@ impl Checker for OneRing {
         if !self.calm {
             return Ok(());
         }
-        let mut lives: Vec<ProcessIncarnation> = self.stands.live().map(|(process, _)| process.life()).collect();
-        lives.dedup();
+        let mut incarnations: Vec<ProcessIncarnation> =
+            self.stands.live().map(|(process, _)| process.incarnation()).collect();
+        incarnations.dedup();
         let first = self.stands.live().find_map(|(_, stand)| stand.regular.clone());
         for (process, stand) in self.stands.live() {
             let Some(view) = stand.regular.as_ref().filter(|_| stand.closing.is_none()) else {
                 return Err(format!("{process} is between views"));
             };
-            if view.members != lives {
-                return Err(format!("{process} is in a view of {}, but {} live", names(&view.members), names(&lives)));
+            if view.members != incarnations {
+                return Err(format!(
+                    "{process} is in a view of {}, but {} live",
+                    names(&view.members),
+                    names(&incarnations)
+                ));
             }
             if let Some(first) = first.as_ref().filter(|first| first.id != view.id) {
                 return Err(format!("{process} is in view {}, others in {}", view.id, first.id));

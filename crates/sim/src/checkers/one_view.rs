@@ -33,7 +33,7 @@ impl OneView {
     fn on_deliver(&mut self, process: Process, mark: Mark) -> Verdict {
         let Some(stand) = self.stands.get(process) else { return Ok(()) };
         let Some(here) = stand.id() else { return Ok(()) };
-        if let Some(view) = stand.regular.as_ref().filter(|view| !view.members.contains(&mark.origin.life())) {
+        if let Some(view) = stand.regular.as_ref().filter(|view| !view.members.contains(&mark.origin.incarnation())) {
             return Err(format!("{mark} is delivered in view {}, of which its sender is no member", view.id));
         }
         match self.view_of.of(mark).replace(here) {

@@ -47,7 +47,7 @@ impl Checker for PositionOrder {
         match &event.what {
             Occurrence::Reading(record) => self.on_step(event.process, record),
             Occurrence::Crash | Occurrence::Left => {
-                self.on_end_of_life(event.process.life());
+                self.on_end_of_incarnation(event.process.incarnation());
                 Ok(())
             }
             Occurrence::Quiet => self.in_the_end(),
@@ -172,8 +172,8 @@ impl PositionOrder {
         self.nothing_between(next, Place::at(from))
     }
 
-    fn on_end_of_life(&mut self, life: ProcessIncarnation) {
-        for (_, client) in self.clients.iter_mut().filter(|(process, _)| process.life() == life) {
+    fn on_end_of_incarnation(&mut self, incarnation: ProcessIncarnation) {
+        for (_, client) in self.clients.iter_mut().filter(|(process, _)| process.incarnation() == incarnation) {
             self.over.extend(std::mem::take(client).open);
         }
     }

@@ -1,7 +1,7 @@
 //! PR: there is one primary view at a time. A view becomes primary only if it was pending, only in the view itself, and
-//! only after all its members have installed it, or failed. Of any two views that became primary anywhere, a member of the later
-//! one was a member of the earlier, in the same life or in one that is over, so that it knows that the earlier one is over: that
-//! one does not become primary any more.
+//! only after all its members have installed it, or failed. Of any two views that became primary anywhere, a member of
+//! the later one was a member of the earlier, in the same incarnation or in one that is over, so that it knows that the
+//! earlier one is over: that one does not become primary any more.
 use super::process_views::Stands;
 use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::{Process, ProcessIncarnation};
@@ -26,7 +26,7 @@ impl Checker for Primaries {
     fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
             (Occurrence::View(view), Some(_)) => {
-                self.installed.entry(view.id).or_default().insert(event.process.life());
+                self.installed.entry(view.id).or_default().insert(event.process.incarnation());
                 Ok(())
             }
             (Occurrence::Primary(view), _) => self.on_primary(event.process, *view),
@@ -63,13 +63,13 @@ impl Primaries {
         Ok(())
     }
 
-    /// Of two primary views some member must know which is over: the one that it was in in an earlier life, or under a smaller
-    /// number in the same.
+    /// Of two primary views some member must know which is over: the one that it was in in an earlier incarnation, or
+    /// under a smaller number in the same.
     fn compare(&self, id: ViewId, members: &[ProcessIncarnation]) -> Verdict {
         for (other, there) in self.primary.iter().filter(|(other, _)| **other != id) {
-            let order = |life: &ProcessIncarnation| {
-                let same = there.iter().find(|known| known.node == life.node)?;
-                Some((same.count, other.number).cmp(&(life.count, id.number)))
+            let order = |incarnation: &ProcessIncarnation| {
+                let same = there.iter().find(|known| known.node == incarnation.node)?;
+                Some((same.count, other.number).cmp(&(incarnation.count, id.number)))
             };
             let mut orders = members.iter().filter_map(order);
             let Some(first) = orders.next() else {
@@ -89,7 +89,7 @@ impl Primaries {
 
     /// Clients of a node learn of views late: of those nothing can be said.
     fn has_installed(&self, id: ViewId, member: ProcessIncarnation) -> bool {
-        let excused = self.stands.of_life(member).next().is_none_or(|(_, stand)| stand.late || stand.over);
+        let excused = self.stands.of_incarnation(member).next().is_none_or(|(_, stand)| stand.late || stand.over);
         excused || self.installed.get(&id).is_some_and(|installed| installed.contains(&member))
     }
 }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct PrivateMessages {
-    /// The lives in the view that each process was told last.
+    /// The incarnations in the view that each process was told last.
     views: BTreeMap<Process, Vec<ProcessIncarnation>>,
     /// To whom, from whom, and the how manieth of the sender's it is.
     owed: BTreeSet<(Process, Process, u64)>,
@@ -20,13 +20,13 @@ impl PrivateMessages {
         let process = event.process;
         match &event.what {
             Occurrence::View(view) | Occurrence::Network(view) => {
-                self.owed.retain(|(to, from, _)| *from != process || view.members.contains(&to.life()));
+                self.owed.retain(|(to, from, _)| *from != process || view.members.contains(&to.incarnation()));
                 self.views.insert(process, view.members.clone());
             }
             Occurrence::Spoke(said) => self.on_spoke(process, said),
             Occurrence::Side(said) => drop(self.owed.remove(&(process, said.from, said.count))),
             Occurrence::Gone => self.forget(|other| other == process),
-            Occurrence::Crash | Occurrence::Left => self.forget(|other| other.life() == process.life()),
+            Occurrence::Crash | Occurrence::Left => self.forget(|other| other.incarnation() == process.incarnation()),
             Occurrence::Quiet => return self.nothing_is_owed(),
             _ => {}
         }
@@ -35,8 +35,9 @@ impl PrivateMessages {
 
     fn on_spoke(&mut self, from: Process, said: &SaidMessage) {
         let Some(members) = self.views.get(&from) else { return };
-        let named =
-            |to: &&Process| members.contains(&to.life()) && said.groups.iter().any(|name| **name == *private(**to));
+        let named = |to: &&Process| {
+            members.contains(&to.incarnation()) && said.groups.iter().any(|name| **name == *private(**to))
+        };
         self.owed.extend(self.views.keys().filter(named).map(|to| (*to, from, said.count)));
     }
 

@@ -107,13 +107,13 @@ impl Stands {
         views.next().flatten().is_some_and(|first| views.all(|view| view.is_some_and(|view| view.id == first.id)))
     }
 
-    /// The processes of a life.
-    pub fn of_life(&self, life: ProcessIncarnation) -> impl Iterator<Item = (Process, &Stand)> {
-        self.0.of_life(life).filter(|(_, stand)| stand.started)
+    /// The processes of an incarnation.
+    pub fn of_incarnation(&self, incarnation: ProcessIncarnation) -> impl Iterator<Item = (Process, &Stand)> {
+        self.0.of_incarnation(incarnation).filter(|(_, stand)| stand.started)
     }
 }
 
-/// Names of lives, for sentences.
-pub(super) fn names(lives: &[ProcessIncarnation]) -> String {
-    lives.iter().map(ProcessIncarnation::to_string).collect::<Vec<_>>().join(" ")
+/// Names of incarnations, for sentences.
+pub(super) fn names(incarnations: &[ProcessIncarnation]) -> String {
+    incarnations.iter().map(ProcessIncarnation::to_string).collect::<Vec<_>>().join(" ")
 }

@@ -30,7 +30,7 @@ impl Checker for ProducerTables {
         match &event.what {
             Occurrence::Numbered(step) if step.step == NumberedStep::Table => self.on_table(event, step),
             Occurrence::Crash | Occurrence::Left => {
-                self.last.remove(&event.process.life());
+                self.last.remove(&event.process.incarnation());
                 Ok(())
             }
             Occurrence::Quiet => self.in_the_end(),
@@ -46,11 +46,13 @@ impl ProducerTables {
 
     fn on_table(&mut self, event: &TraceEvent, step: &NumberedRecord) -> Verdict {
         let NumberedRecord { view, at, flag: counts, number: of, sum, .. } = *step;
-        let life = event.process.life();
-        let Some(lowest) = self.history.members(view, life).and_then(|members| members.first()) else { return Ok(()) };
+        let incarnation = event.process.incarnation();
+        let Some(lowest) = self.history.members(view, incarnation).and_then(|members| members.first()) else {
+            return Ok(());
+        };
         let (place, table) = ((view, *lowest, at), (counts, of, sum));
-        self.last.insert(life, (place, table));
-        let (other, of) = *self.known.entry(place).or_insert((table, life));
+        self.last.insert(incarnation, (place, table));
+        let (other, of) = *self.known.entry(place).or_insert((table, incarnation));
         if counts != other.0 || counts && table != other {
             return Err(format!(
                 "has another table of producers at {at} of view {view} than {of}: {table:?}, {other:?}"
@@ -64,7 +66,7 @@ impl ProducerTables {
         let Some((first, (place, table))) = tables.next() else { return Ok(()) };
         let same_view = |other: &TablePlace| (other.0, other.1) == (place.0, place.1);
         match tables.find(|(_, (at, other))| same_view(at) && other != table) {
-            Some((life, _)) => Err(format!("{first} and {life} have different tables of producers")),
+            Some((incarnation, _)) => Err(format!("{first} and {incarnation} have different tables of producers")),
             None => Ok(()),
         }
     }

@@ -30,10 +30,10 @@ impl Checker for Prompt {
         let Some(within) = self.within else { return Ok(()) };
         self.stands.see(event);
         if event.what == Occurrence::Left {
-            let left = event.process.life();
+            let left = event.process.incarnation();
             let with = |(process, stand): (Process, &super::process_views::Stand)| {
                 let members = &stand.regular.as_ref()?.members;
-                (process.life() != left && members.contains(&left)).then_some((process, left, event.at + within))
+                (process.incarnation() != left && members.contains(&left)).then_some((process, left, event.at + within))
             };
             self.waiting.extend(self.stands.live().filter_map(with));
         }

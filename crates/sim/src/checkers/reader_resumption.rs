@@ -49,14 +49,14 @@ impl Checker for ReaderResumption {
     }
 
     fn see(&mut self, event: &TraceEvent) -> Verdict {
-        let life = event.process.life();
+        let incarnation = event.process.incarnation();
         match &event.what {
-            Occurrence::Start { .. } => drop(self.live.insert(life)),
-            Occurrence::Crash | Occurrence::Left if self.live.remove(&life) => {
-                self.readers.values_mut().for_each(|account| account.lose(life));
+            Occurrence::Start { .. } => drop(self.live.insert(incarnation)),
+            Occurrence::Crash | Occurrence::Left if self.live.remove(&incarnation) => {
+                self.readers.values_mut().for_each(|account| account.lose(incarnation));
             }
             Occurrence::View(view) | Occurrence::Network(view) if event.process.client == 0 => {
-                self.known.view(life, view, event.at);
+                self.known.view(incarnation, view, event.at);
             }
             Occurrence::Resumed(step) => return self.on_step(event, step),
             Occurrence::Quiet => {
@@ -72,7 +72,7 @@ impl Checker for ReaderResumption {
 impl ReaderResumption {
     fn on_step(&mut self, event: &TraceEvent, step: &ResumedRecord) -> Verdict {
         if step.step == ResumedStep::Given {
-            return self.known.given(event.process.life(), event.at, step);
+            return self.known.given(event.process.incarnation(), event.at, step);
         }
         let account = self.readers.entry(step.reader).or_default();
         match step.step {
@@ -85,8 +85,8 @@ impl ReaderResumption {
                 account.leave();
                 Ok(())
             }
-            ResumedStep::Asked => account.on_asked(event.process.life(), event.at, step),
-            ResumedStep::Began => account.on_began(event.process.life(), event.at, step.at),
+            ResumedStep::Asked => account.on_asked(event.process.incarnation(), event.at, step),
+            ResumedStep::Began => account.on_began(event.process.incarnation(), event.at, step.at),
             ResumedStep::InView => account.on_view(step.view, step.flag),
             ResumedStep::Message => {
                 account.on_message(step)?;
@@ -97,7 +97,7 @@ impl ReaderResumption {
                 account.on_gap(step)?;
                 self.is_needed(event, step)
             }
-            ResumedStep::Parted => account.on_parted(event.process.life(), event.at, step),
+            ResumedStep::Parted => account.on_parted(event.process.incarnation(), event.at, step),
         }
     }
 
@@ -105,7 +105,7 @@ impl ReaderResumption {
     fn is_young(&self, event: &TraceEvent, step: &ResumedRecord) -> Verdict {
         //= E25 test
         let Some((_, keep)) = self.retained.filter(|_| step.flag) else { return Ok(()) };
-        let given = self.known.when(event.process.life(), step.view, step.at);
+        let given = self.known.when(event.process.incarnation(), step.view, step.at);
         let most = keep + (keep / 3).max(SWEEP_LEAST) + LATE;
         match given.map(|given| event.at.since(given)) {
             Some(age) if age > most => Err(format!("is told what is {age:?} old, where {keep:?} is kept")),
@@ -117,27 +117,33 @@ impl ReaderResumption {
     /// is neither too old nor too much.
     fn is_needed(&self, event: &TraceEvent, step: &ResumedRecord) -> Verdict {
         //= E26 test
-        let (Some((bytes, keep)), life) = (self.retained, event.process.life()) else { return Ok(()) };
+        let (Some((bytes, keep)), incarnation) = (self.retained, event.process.incarnation()) else { return Ok(()) };
         let Some(groups) = self.readers.get(&step.reader).map(|account| account.groups) else { return Ok(()) };
         let wanted = self.readers.values().filter(|account| account.groups & groups == groups);
-        let Some(since) = wanted.filter_map(|account| self.knows(life, account)).min() else { return Ok(()) };
+        let Some(since) = wanted.filter_map(|account| self.knows(incarnation, account)).min() else { return Ok(()) };
         let young = before(event.at, keep * 4 / 5);
         let from = since.max(young);
-        match self.known.kept_for_sure(life, from, bytes / 2, groups, ((step.view, step.at), (step.to_view, step.to))) {
+        match self.known.kept_for_sure(
+            incarnation,
+            from,
+            bytes / 2,
+            groups,
+            ((step.view, step.at), (step.to_view, step.to)),
+        ) {
             Some(at) => Err(format!("is told that {at} is missing, which its daemon must still keep")),
             None => Ok(()),
         }
     }
 
     /// Since when a daemon certainly knows that a reader reads its groups: there, or for long at a member of its view.
-    fn knows(&self, life: ProcessIncarnation, account: &Account) -> Option<Instant> {
+    fn knows(&self, incarnation: ProcessIncarnation, account: &Account) -> Option<Instant> {
         //= E27 test
         let segment = account.segment.as_ref()?;
-        if segment.life == life {
+        if segment.incarnation == incarnation {
             return Some(segment.begun);
         }
-        let (view, since) = self.known.present(life)?;
-        let (theirs, _) = self.known.present(segment.life)?;
+        let (view, since) = self.known.present(incarnation)?;
+        let (theirs, _) = self.known.present(segment.incarnation)?;
         (view == theirs).then(|| segment.begun.max(since) + LATE)
     }
 
@@ -156,8 +162,8 @@ impl ReaderResumption {
     }
 
     /// When a daemon came to the view that it is in; now, if it is in none.
-    fn settles(&self, life: ProcessIncarnation) -> Instant {
-        self.known.present(life).map_or(self.now, |(_, since)| since)
+    fn settles(&self, incarnation: ProcessIncarnation) -> Instant {
+        self.known.present(incarnation).map_or(self.now, |(_, since)| since)
     }
 
     /// All that its daemon has told members is told to it, too.
@@ -166,18 +172,19 @@ impl ReaderResumption {
         match (&account.asked, &account.segment) {
             // That a group is read stands in the order first, which may stand still until a view comes.
             (Some(asked), _)
-                if self.live.contains(&asked.life) && self.settles(asked.life).max(asked.at) < long_ago =>
+                if self.live.contains(&asked.incarnation)
+                    && self.settles(asked.incarnation).max(asked.at) < long_ago =>
             {
-                Err(format!("has asked {} at {} ms, and is not answered", asked.life, asked.at))
+                Err(format!("has asked {} at {} ms, and is not answered", asked.incarnation, asked.at))
             }
-            (None, Some(segment)) if self.live.contains(&segment.life) => self.has_read_on(segment, long_ago),
+            (None, Some(segment)) if self.live.contains(&segment.incarnation) => self.has_read_on(segment, long_ago),
             _ => Ok(()),
         }
     }
 
     fn has_read_on(&self, segment: &Segment, long_ago: Instant) -> Verdict {
         match self.known.behind(segment, long_ago) {
-            Some(at) => Err(format!("was not told what stands at {at}, and its daemon {} lives", segment.life)),
+            Some(at) => Err(format!("was not told what stands at {at}, and its daemon {} lives", segment.incarnation)),
             None => Ok(()),
         }
     }

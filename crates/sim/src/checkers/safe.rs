@@ -70,7 +70,7 @@ impl Promises {
 
 fn keeps(got: &PerProcess<PerMessage<bool>>, process: Process, promise: &Promise) -> bool {
     let got = || got.get(process).and_then(|got| got.get(promise.mark)).copied();
-    !promise.to.contains(&process.life()) || got() == Some(true)
+    !promise.to.contains(&process.incarnation()) || got() == Some(true)
 }
 
 fn say(process: Process, promise: &Promise) -> String {

@@ -24,7 +24,7 @@ impl Checker for SafeInstallation {
     fn see(&mut self, event: &TraceEvent) -> Verdict {
         match (&event.what, self.stands.see(event)) {
             (Occurrence::View(view), Some(_)) => {
-                self.installed.entry(view.id).or_default().insert(event.process.life());
+                self.installed.entry(view.id).or_default().insert(event.process.incarnation());
                 self.members.entry(view.id).or_insert_with(|| view.members.clone());
             }
             (Occurrence::Deliver(delivered), _) if delivered.service == Service::Safe => {
@@ -39,7 +39,7 @@ impl Checker for SafeInstallation {
         for view in &self.safe {
             for member in self.missing(*view) {
                 let was_there = |first: Option<ViewId>| first.is_some_and(|first| first.number < view.number);
-                if self.stands.of_life(member).any(|(_, stand)| stand.is_live() && was_there(stand.first)) {
+                if self.stands.of_incarnation(member).any(|(_, stand)| stand.is_live() && was_there(stand.first)) {
                     return Err(format!("a safe message was delivered in {view}, which {member} never installed"));
                 }
             }
@@ -64,7 +64,7 @@ impl SafeInstallation {
 
     fn missing(&self, view: ViewId) -> Vec<ProcessIncarnation> {
         let members = self.members.get(&view).into_iter().flatten();
-        let failed = |member: &ProcessIncarnation| self.stands.of_life(*member).any(|(_, stand)| stand.over);
+        let failed = |member: &ProcessIncarnation| self.stands.of_incarnation(*member).any(|(_, stand)| stand.over);
         let has = |member: &ProcessIncarnation| {
             failed(member) || self.installed.get(&view).is_some_and(|installed| installed.contains(member))
         };

@@ -40,8 +40,9 @@ impl Together {
     fn on_change(&mut self, process: Process, view: &InstallRecord, change: &LeftBehind) -> Verdict {
         let LeftBehind { from: Some(from), together: Some(together), .. } = change else { return Ok(()) };
         let together = &together.members;
-        if let Some(stranger) =
-            together.iter().find(|life| !from.members.contains(life) || !view.members.contains(life))
+        if let Some(stranger) = together
+            .iter()
+            .find(|incarnation| !from.members.contains(incarnation) || !view.members.contains(incarnation))
         {
             return Err(format!("{stranger} moved along from {} to {}, but is not in both", from.id, view.id));
         }
@@ -66,7 +67,7 @@ fn agree(this: &ViewMove, other: &ViewMove, to: ViewId) -> Verdict {
         let (here, there) = (names(&this.together), names(&other.together));
         return Err(format!("from {} to {to} moved {here} together, but {there} at {q}", this.from));
     }
-    if this.together.contains(&q.life()) || other.together.contains(&this.process.life()) {
+    if this.together.contains(&q.incarnation()) || other.together.contains(&this.process.incarnation()) {
         return Err(format!("it came to {to} from {}, {q} from {}, but one lists the other", this.from, other.from));
     }
     Ok(())

@@ -62,20 +62,20 @@ impl Checker for SelfDelivery {
 impl SelfDelivery {
     /// Whether the sender's node is up.
     fn stays(&self, origin: Process) -> bool {
-        let mut processes = self.stands.of_life(origin.life());
+        let mut processes = self.stands.of_incarnation(origin.incarnation());
         processes.any(|(_, stand)| stand.is_live())
     }
 
     /// Whether a process is the one to which a sender's messages come back.
     fn serves(&self, process: Process, origin: Process) -> bool {
         let takes_part = self.stands.get(origin).is_some_and(|stand| stand.started);
-        process == origin || process.life() == origin.life() && !takes_part
+        process == origin || process.incarnation() == origin.incarnation() && !takes_part
     }
 
     fn on_deliver(&mut self, process: Process, mark: Mark, id: Option<MessageId>) -> Verdict {
         if !self.serves(process, mark.origin) {
             self.on_foreign(process, mark)?;
-            let foreign = id.filter(|_| process.life() != mark.origin.life());
+            let foreign = id.filter(|_| process.incarnation() != mark.origin.incarnation());
             return foreign.map_or(Ok(()), |id| Err(format!("{mark} carries the id {id}, but was not sent here")));
         }
         self.ahead.of(mark.origin).remove(&mark.count);
@@ -97,7 +97,11 @@ impl SelfDelivery {
         let gone = |stand: &super::process_views::Stand| {
             stand.is_live() && stand.id().is_some_and(|id| id.number > view.number)
         };
-        if self.stands.of_life(mark.origin.life()).any(|(p, stand)| self.serves(p, mark.origin) && gone(stand)) {
+        if self
+            .stands
+            .of_incarnation(mark.origin.incarnation())
+            .any(|(p, stand)| self.serves(p, mark.origin) && gone(stand))
+        {
             return Err(format!("{mark} is delivered in {view}, which its sender left without delivering it"));
         }
         self.ahead.of(mark.origin).insert(mark.count, view);
@@ -105,7 +109,8 @@ impl SelfDelivery {
     }
 
     fn goes_on(&mut self, process: Process, from: ViewId) -> Verdict {
-        let ahead = self.ahead.of_life(process.life()).filter(|(origin, _)| self.serves(process, *origin));
+        let ahead =
+            self.ahead.of_incarnation(process.incarnation()).filter(|(origin, _)| self.serves(process, *origin));
         let mut owed = ahead.flat_map(|(origin, ahead)| ahead.iter().map(move |(count, view)| (origin, *count, *view)));
         match owed.find(|(.., view)| *view == from) {
             Some((origin, count, _)) => {

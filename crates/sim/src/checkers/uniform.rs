@@ -1,6 +1,7 @@
 //! UA: uniform agreement, where a majority keeps the order. What anybody was given, in whatever part of the network and
-//! whatever became of it, stands at its place for all: a position names one message in every view and every life, nobody
-//! skips what another was given in that view, and whoever goes on from a view was given all that anybody was given in it.
+//! whatever became of it, stands at its place for all: a position names one message in every view and every
+//! incarnation, nobody skips what another was given in that view, and whoever goes on from a view was given all that
+//! anybody was given in it.
 use super::process_views::{LeftBehind, Stands};
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::{Mark, Process};

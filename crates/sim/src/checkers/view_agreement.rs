@@ -25,7 +25,7 @@ impl Checker for Changes {
         self.calm |= event.what == Occurrence::Calm;
         if let (Occurrence::View(view), Some(_)) = (&event.what, self.stands.see(event)) {
             self.members.entry(view.id).or_insert_with(|| view.members.clone());
-            self.installed.insert((view.id, event.process.life()));
+            self.installed.insert((view.id, event.process.incarnation()));
         }
         Ok(())
     }
@@ -44,7 +44,7 @@ impl Changes {
         for (view, members) in &self.members {
             for member in members.iter().filter(|member| !self.installed.contains(&(*view, **member))) {
                 let behind = |last: Option<ViewId>| last.is_some_and(|last| last <= *view);
-                let mut processes = self.stands.of_life(*member);
+                let mut processes = self.stands.of_incarnation(*member);
                 if let Some((process, _)) = processes.find(|(_, stand)| stand.is_live() && behind(stand.id())) {
                     return Err(format!("{process} neither installed {view} nor a later view"));
                 }
@@ -60,7 +60,7 @@ impl Changes {
                 let gone = |(_, other): (_, &super::process_views::Stand)| {
                     other.over || other.id().is_some_and(|id| id != view.id)
                 };
-                if self.stands.of_life(*member).any(gone) {
+                if self.stands.of_incarnation(*member).any(gone) {
                     return Err(format!("{process} is still in view {}, which {member} is not any more", view.id));
                 }
             }

@@ -39,7 +39,7 @@ impl Alternate {
         let Some(stand) = self.stands.get(process) else { return Err("it never started".into()) };
         match (stand.id(), stand.closing.is_some()) {
             (None, _) if stand.late => Ok(()),
-            (None, _) if !view.transitional && view.members == [process.life()] => Ok(()),
+            (None, _) if !view.transitional && view.members == [process.incarnation()] => Ok(()),
             (None, _) => Err(format!("its first view is {} of {}, not of itself alone", view.id, names(&view.members))),
             (Some(last), false) if view.transitional && view.id == last => Ok(()),
             (Some(last), false) if view.transitional => {

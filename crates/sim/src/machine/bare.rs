@@ -126,7 +126,7 @@ fn deliver(delivery: Delivery) -> MachineOutput {
             stream: delivery.stream,
             position: (delivery.position != Position::OUTSIDE).then_some(delivery.position),
             sender: delivery.sender.node,
-            life: Some(delivery.sender.incarnation),
+            incarnation: Some(delivery.sender.incarnation),
             client: None,
             own: delivery.id,
             class: Some(delivery.class),

@@ -421,7 +421,7 @@ impl<E: Engine> Whole<E> {
             DaemonEvent::Read(message) => self.on_read(at, &message),
             DaemonEvent::Reading(status) => self.on_reading(at, &status),
             DaemonEvent::Producer(status) => self.on_producer(at, &status),
-            DaemonEvent::Life(_) | DaemonEvent::Declared(_) | DaemonEvent::Rotated(_) => {}
+            DaemonEvent::Incarnation(_) | DaemonEvent::Declared(_) | DaemonEvent::Rotated(_) => {}
             DaemonEvent::View(view) => {
                 self.note_view(at, view.id);
                 self.view_election(at, view.kind, view.id.number);
@@ -460,11 +460,11 @@ impl<E: Engine> Whole<E> {
         if self.on_numbered(at, message) {
             return;
         }
-        let Some((life, client, count)) = side::read(message.payload()) else {
+        let Some((incarnation, client, count)) = side::read(message.payload()) else {
             return self.refuse(at, "a message that nobody sends".into());
         };
         let groups = message.groups().map(Into::into).collect();
-        self.acts.push_back(MachineOutput::Side { client: at as u16, from: (life, client), count, groups });
+        self.acts.push_back(MachineOutput::Side { client: at as u16, from: (incarnation, client), count, groups });
     }
 
     fn room(&mut self, at: usize) {

@@ -186,7 +186,7 @@ fn is_united(
     let both = |what: Carried, a: NodeId, b: NodeId| carries(what, a, b) && carries(what, b, a);
     let apart = |what: Carried| outside.iter().all(|node| core.iter().all(|member| !both(what, *node, *member)));
     if signs == LifeSigns::Heartbeats {
-        // A view that was formed before goes on by signs of life on any lane.
+        // A view that was formed before goes on by signs of incarnation on any lane.
         return apart(Carried::Something);
     }
     // A ring holds one whose tokens come only as copies (R25): with none of the core, or with all and others like it.

@@ -114,7 +114,12 @@ fn write_submit(f: &mut fmt::Formatter<'_>, submitted: &Submitted) -> fmt::Resul
 
 fn write_deliver(f: &mut fmt::Formatter<'_>, d: &DeliveryRecord) -> fmt::Result {
     write!(f, "deliver mark={} nameless={} intact={}", option(d.mark), d.nameless, d.intact)?;
-    write!(f, " sender={} life={}", option(d.sender.map(|sender| sender.node)), option(d.sender.and_then(|s| s.life)))?;
+    write!(
+        f,
+        " sender={} incarnation={}",
+        option(d.sender.map(|sender| sender.node)),
+        option(d.sender.and_then(|s| s.incarnation))
+    )?;
     write!(f, " client={}", option(d.sender.and_then(|sender| sender.client)))?;
     write!(f, " stream={} position={}", d.stream.0, option(d.position))?;
     write!(f, " class={} service={} len={}", class_name(d.class), d.service, d.len)?;
@@ -252,8 +257,8 @@ fn read_said(fields: Fields<'_>) -> Option<SaidMessage> {
 }
 
 fn read_deliver(fields: Fields<'_>) -> Option<DeliveryRecord> {
-    let (life, client) = (fields.option("life", number)?, fields.option("client", number)?);
-    let sender = fields.option("sender", node)?.map(|node| DeliverySender { node, life, client });
+    let (incarnation, client) = (fields.option("incarnation", number)?, fields.option("client", number)?);
+    let sender = fields.option("sender", node)?.map(|node| DeliverySender { node, incarnation, client });
     Some(DeliveryRecord {
         mark: fields.option("mark", mark)?,
         nameless: fields.number("nameless")?,
@@ -277,8 +282,8 @@ fn read_view(fields: Fields<'_>) -> Option<InstallRecord> {
     Some(InstallRecord {
         id: view_id(fields.text("id")?)?,
         transitional: fields.number("transitional")?,
-        members: fields.list("members", life)?,
-        together: fields.list("together", life)?,
+        members: fields.list("members", incarnation)?,
+        together: fields.list("together", incarnation)?,
         pending: fields.number("pending")?,
     })
 }
@@ -303,7 +308,7 @@ fn wrong(line: &str) -> &'static str {
         Some("numbered") => "step, producer, send, attempt, number, flag, view, at or sum",
         Some("submit") => "count, service, len, class or id",
         Some("deliver") => {
-            "mark, nameless, intact, sender, life, client, stream, position, class, service, len, own or missing"
+            "mark, nameless, intact, sender, incarnation, client, stream, position, class, service, len, own or missing"
         }
         Some("ordered") => "count",
         Some("offer") => "offer, sum or strict",
@@ -348,7 +353,7 @@ fn node(text: &str) -> Option<NodeId> {
     text.strip_prefix('n')?.parse().ok().map(NodeId)
 }
 
-fn life(text: &str) -> Option<ProcessIncarnation> {
+fn incarnation(text: &str) -> Option<ProcessIncarnation> {
     let (of, count) = match text.split_once('.') {
         Some((of, count)) => (of, count.parse::<u16>().ok()?.checked_sub(1)?),
         None => (text, 0),
@@ -361,7 +366,7 @@ fn process(text: &str) -> Option<Process> {
         return Some(Process::WORLD);
     }
     let (of, client) = text.split_once('c')?;
-    Some(Process::of(life(of)?, client.parse().ok()?))
+    Some(Process::of(incarnation(of)?, client.parse().ok()?))
 }
 
 fn mark(text: &str) -> Option<Mark> {
@@ -393,13 +398,13 @@ mod tests {
     use consort_session::Place;
 
     fn events() -> Trace {
-        let process = Process { node: NodeId(2), life: 3, client: 1 };
+        let process = Process { node: NodeId(2), incarnation: 3, client: 1 };
         let id = ViewId { number: 4, representative: MemberId::new(0, 7) };
         let view = InstallRecord {
             id,
             transitional: true,
-            members: vec![ProcessIncarnation { node: NodeId(0), count: 0 }, process.life()],
-            together: vec![process.life()],
+            members: vec![ProcessIncarnation { node: NodeId(0), count: 0 }, process.incarnation()],
+            together: vec![process.incarnation()],
             pending: true,
         };
         let group = Grouped {
@@ -417,7 +422,7 @@ mod tests {
         let delivered = DeliveryRecord {
             mark: Some(Mark { origin: process, count: 9 }),
             intact: true,
-            sender: Some(DeliverySender { node: NodeId(2), life: Some(3), client: None }),
+            sender: Some(DeliverySender { node: NodeId(2), incarnation: Some(3), client: None }),
             position: Some(Position(12)),
             class: Some(Class::Control),
             service: Service::Safe,

@@ -4,7 +4,7 @@
 //! | type | what |
 //! |---|---|
 //! | [`SessionListener`] | sorts what one client is told: what counts, and what came before it was in its groups |
-//! | [`NameBook`] | names for lives, clients and messages of a real run |
+//! | [`NameBook`] | names for incarnations, clients and messages of a real run |
 //! | [`Witness`] | a listener with a name: writes down what happens to it as events, with their times |
 //! | [`Merge`] | the events of all witnesses as one trace |
 //!
@@ -47,18 +47,18 @@ mod tests;
 pub use listener::{ListenerEvent, SessionListener};
 pub use merge::Merge;
 
-/// Names for the lives and clients of a real run, and payloads that name their messages.
+/// Names for the incarnations and clients of a real run, and payloads that name their messages.
 #[derive(Clone, Debug, Default)]
 pub struct NameBook {
-    lives: BTreeMap<MemberId, ProcessIncarnation>,
+    incarnations: BTreeMap<MemberId, ProcessIncarnation>,
     pattern: Pattern,
 }
 
 impl NameBook {
-    /// The name of a daemon's life; a node's lives are counted in the order in which they are asked for.
-    pub fn life(&mut self, member: MemberId) -> ProcessIncarnation {
-        let met = self.lives.keys().filter(|known| known.node == member.node).count() as u16;
-        *self.lives.entry(member).or_insert(ProcessIncarnation { node: member.node, count: met })
+    /// The name of a daemon's incarnation; a node's incarnations are counted in the order in which they are asked for.
+    pub fn incarnation(&mut self, member: MemberId) -> ProcessIncarnation {
+        let met = self.incarnations.keys().filter(|known| known.node == member.node).count() as u16;
+        *self.incarnations.entry(member).or_insert(ProcessIncarnation { node: member.node, count: met })
     }
 
     /// Someone who writes down what happens from now on to the client that was welcomed so, as far as it concerns these
@@ -76,24 +76,24 @@ impl NameBook {
     /// Someone who only writes down what the client sends to these groups, for it is not in all of them. Others at its
     /// daemon are given its messages in its place: it should not send before they are in the groups.
     pub fn bystander(&mut self, welcome: &session::Welcome, groups: &[GroupName]) -> Witness {
-        let process = Process::of(self.life(welcome.daemon), index_of(welcome.client));
+        let process = Process::of(self.incarnation(welcome.daemon), index_of(welcome.client));
         let (mut listener, pattern) = (SessionListener::new(groups), self.pattern.clone());
         listener.welcomed(welcome);
         Witness { process, listener, takes_part: false, leaves: false, events: Vec::new(), pattern }
     }
 
     fn view(&mut self, seen: &SeenView) -> InstallRecord {
-        installed(seen, |member| self.life(member))
+        installed(seen, |member| self.incarnation(member))
     }
 }
 
-/// A view with its members by their lives.
-pub(crate) fn installed(seen: &SeenView, mut life: impl FnMut(MemberId) -> ProcessIncarnation) -> InstallRecord {
+/// A view with its members by their incarnations.
+pub(crate) fn installed(seen: &SeenView, mut incarnation: impl FnMut(MemberId) -> ProcessIncarnation) -> InstallRecord {
     InstallRecord {
         id: seen.id,
         transitional: seen.transitional,
-        members: seen.members.iter().map(|member| life(*member)).collect(),
-        together: seen.together.iter().map(|member| life(*member)).collect(),
+        members: seen.members.iter().map(|member| incarnation(*member)).collect(),
+        together: seen.together.iter().map(|member| incarnation(*member)).collect(),
         pending: seen.pending,
     }
 }
@@ -205,7 +205,9 @@ impl Witness {
             ListenerEvent::View(seen) => Occurrence::View(Box::new(cast.view(&seen))),
             ListenerEvent::Network(_) => return,
             ListenerEvent::Primary(view) => Occurrence::Primary(view),
-            ListenerEvent::Group(group) => Occurrence::Group(Box::new(group.grouped(|member| cast.life(member)))),
+            ListenerEvent::Group(group) => {
+                Occurrence::Group(Box::new(group.grouped(|member| cast.incarnation(member))))
+            }
             ListenerEvent::Signal(group) => Occurrence::Signal(group.as_str().into()),
             ListenerEvent::Message(message) => Occurrence::Deliver(self.delivered(&message)),
             ListenerEvent::Ordered(count) => Occurrence::Ordered(count),
@@ -217,7 +219,7 @@ impl Witness {
 
     fn delivered(&self, message: &ReceivedMessage) -> DeliveryRecord {
         let mark = mark_of(&message.payload);
-        let sender = DeliverySender { node: message.sender, life: None, client: message.client };
+        let sender = DeliverySender { node: message.sender, incarnation: None, client: message.client };
         DeliveryRecord {
             mark,
             intact: mark.is_some_and(|mark| self.pattern.is_payload(mark, &message.payload)),

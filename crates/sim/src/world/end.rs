@@ -11,7 +11,7 @@ use consort_types::{MemberId, NodeId};
 impl<M: Machine> SimWorld<'_, M> {
     /// A host starts for the first time.
     pub(super) fn on_start(&mut self, host: u16) {
-        if !self.lives.has_begun(host) {
+        if !self.incarnations.has_begun(host) {
             let member = self.plan.members()[usize::from(host)];
             self.start(host, member);
         }
@@ -20,15 +20,15 @@ impl<M: Machine> SimWorld<'_, M> {
     fn start(&mut self, host: u16, member: MemberId) {
         let at = usize::from(host);
         let now = self.recorder.now;
-        let life = self.lives.begin(member);
+        let incarnation = self.incarnations.begin(member);
         let place = &mut self.hosts[at];
         place.up = true;
         place.free = now;
         let late = self.machines[at].is_joined_late();
         for client in 0..self.machines[at].processes() {
-            self.recorder.start(Process::of(life, client), late);
+            self.recorder.start(Process::of(incarnation, client), late);
         }
-        let records = self.lives.begin_records(host);
+        let records = self.incarnations.begin_records(host);
         self.machines[at].start(self.clocks.read(host, now), &records);
         self.drain(host);
         self.schedule_wake(host);
@@ -59,8 +59,8 @@ impl<M: Machine> SimWorld<'_, M> {
         self.stop(host, &Occurrence::Crash);
         match disk {
             Disk::Kept => {}
-            Disk::Lost => self.lives.lose_disk(host),
-            Disk::Old => self.lives.restore_disk(host),
+            Disk::Lost => self.incarnations.lose_disk(host),
+            Disk::Old => self.incarnations.restore_disk(host),
         }
     }
 
@@ -94,7 +94,7 @@ impl<M: Machine> SimWorld<'_, M> {
         self.part(host, how);
         self.hosts[at].stop();
         let (whole, chance) = (self.plan.tears == Tears::Writes, &mut self.tears);
-        self.lives.stop(host, |left| if whole { 0 } else { chance.below(left as u64 + 1) as usize });
+        self.incarnations.stop(host, |left| if whole { 0 } else { chance.below(left as u64 + 1) as usize });
         self.break_streams(host);
         self.views[at] = None;
         let senders = self.senders.iter_mut().filter(|sender| sender.plan.process.node.0 == host);
@@ -103,17 +103,17 @@ impl<M: Machine> SimWorld<'_, M> {
 
     /// A machine asks to be started anew: at once, and it forgets nothing.
     pub(super) fn on_restart(&mut self, host: u16, cause: &str, records: Vec<Bytes>) {
-        let life = self.lives.present(host);
-        self.recorder.tell(Some(life.node), '!', || format!("it starts anew: {cause}"));
+        let incarnation = self.incarnations.present(host);
+        self.recorder.tell(Some(incarnation.node), '!', || format!("it starts anew: {cause}"));
         self.stop(host, &Occurrence::Crash);
-        self.lives.carry(host, records);
+        self.incarnations.carry(host, records);
         self.schedule(self.recorder.now, WorldEvent::Again { host });
     }
 
     fn part(&mut self, host: u16, how: &Occurrence) {
-        let life = self.lives.present(host);
+        let incarnation = self.incarnations.present(host);
         for client in 0..self.machines[usize::from(host)].processes() {
-            self.recorder.part(Process::of(life, client), how.clone());
+            self.recorder.part(Process::of(incarnation, client), how.clone());
         }
     }
 
@@ -128,7 +128,7 @@ impl<M: Machine> SimWorld<'_, M> {
         if self.hosts[at].up || stays {
             return;
         }
-        let member = self.lives.next(self.recorder.now, NodeId(host));
+        let member = self.incarnations.next(self.recorder.now, NodeId(host));
         let Some(machine) = self.maker.as_ref().and_then(|maker| maker(member)) else { return };
         self.machines[at] = machine;
         self.start(host, member);

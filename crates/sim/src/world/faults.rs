@@ -34,11 +34,11 @@ impl<M: Machine> SimWorld<'_, M> {
             }
             Fault::Aimed { target: CrashTarget::Lowest(node), disk, after } => {
                 let view = self.views.get(usize::from(node.0)).and_then(Option::as_ref);
-                let lowest = view.and_then(|view| view.members.first()).map_or(node, |life| life.node);
+                let lowest = view.and_then(|view| view.members.first()).map_or(node, |incarnation| incarnation.node);
                 self.victims.push((number, lowest.0));
                 self.on_crash(lowest.0, disk, after);
             }
-            Fault::Clock { node, by_us } => self.lives.jump(node.0, by_us),
+            Fault::Clock { node, by_us } => self.incarnations.jump(node.0, by_us),
             _ => {}
         }
     }
@@ -78,7 +78,7 @@ impl<M: Machine> SimWorld<'_, M> {
         });
         let Some((number, (disk, after))) = waiting.find_map(|(a, number)| Some((number, aims(a)?))) else { return };
         let Some(view) = &self.views[usize::from(from)] else { return };
-        let nodes: Vec<_> = view.members.iter().map(|life| life.node).collect();
+        let nodes: Vec<_> = view.members.iter().map(|incarnation| incarnation.node).collect();
         let in_turn = nodes.len() > 2 && nodes.get(1) == Some(&to);
         if nodes.first() == Some(&NodeId(from)) && nodes.contains(&to) && !in_turn {
             self.victims.push((number, to.0));
@@ -130,12 +130,12 @@ impl<M: Machine> SimWorld<'_, M> {
     }
 
     pub(super) fn sample(&mut self) {
-        let Self { machines, recorder, hosts, lives, .. } = self;
+        let Self { machines, recorder, hosts, incarnations, .. } = self;
         for (machine, node) in machines.iter().zip(0..).filter(|(_, node)| hosts[usize::from(*node)].up) {
             machine.observe(&mut |name, value| {
                 if recorder.watches(name) {
                     let what = Occurrence::Gauge { name: Cow::Owned(name.to_owned()), value };
-                    recorder.record(Process::of(lives.present(node), 0), what);
+                    recorder.record(Process::of(incarnations.present(node), 0), what);
                 }
             });
         }

@@ -62,25 +62,25 @@ impl<M: Machine> SimWorld<'_, M> {
         self.schedule(next, WorldEvent::Tick { sender });
     }
 
-    /// A record is on the disk. A life that ended before that never wrote it.
-    pub(super) fn on_persisted(&mut self, life: ProcessIncarnation, ticket: Ticket, sync: bool) {
-        if self.is_live(life) {
-            let host = life.node.0;
-            self.lives.wrote(host, ticket, sync || self.plan.tears != Tears::Unsynced);
+    /// A record is on the disk. An incarnation that ended before that never wrote it.
+    pub(super) fn on_persisted(&mut self, incarnation: ProcessIncarnation, ticket: Ticket, sync: bool) {
+        if self.is_live(incarnation) {
+            let host = incarnation.node.0;
+            self.incarnations.wrote(host, ticket, sync || self.plan.tears != Tears::Unsynced);
             self.hosts[usize::from(host)].rouse(self.recorder.now);
             self.hosts[usize::from(host)].wrote(ticket);
             self.schedule_wake(host);
         }
     }
 
-    pub(super) fn on_trimmed(&mut self, life: ProcessIncarnation, up_to: Ticket) {
-        if self.is_live(life) {
-            self.lives.trim(life.node.0, up_to);
+    pub(super) fn on_trimmed(&mut self, incarnation: ProcessIncarnation, up_to: Ticket) {
+        if self.is_live(incarnation) {
+            self.incarnations.trim(incarnation.node.0, up_to);
         }
     }
 
-    fn is_live(&self, life: ProcessIncarnation) -> bool {
-        self.hosts[usize::from(life.node.0)].up && self.lives.present(life.node.0) == life
+    fn is_live(&self, incarnation: ProcessIncarnation) -> bool {
+        self.hosts[usize::from(incarnation.node.0)].up && self.incarnations.present(incarnation.node.0) == incarnation
     }
 
     /// The processor is free, or a timer is due: one thing is done.
@@ -131,7 +131,7 @@ impl<M: Machine> SimWorld<'_, M> {
         place.spend(place.model.timer);
         place.spins += 1;
         if place.spins > SPINS {
-            self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Spins);
+            self.recorder.record(Process::of(self.incarnations.present(host), 0), Occurrence::Spins);
         }
         self.machines[usize::from(host)].handle_timeout(self.clocks.read(host, self.recorder.now));
     }
@@ -165,7 +165,7 @@ impl<M: Machine> SimWorld<'_, M> {
         let state = &mut self.senders[usize::from(sender)];
         let Some(draft) = state.draft() else { return };
         let Process { node, client, .. } = state.plan.process;
-        let origin = Process::of(self.lives.present(node.0), client);
+        let origin = Process::of(self.incarnations.present(node.0), client);
         let mark = Mark { origin, count: state.accepted + 1 };
         let answer = self.hand_over(mark, draft.class, draft.service, draft.len);
         let state = &mut self.senders[usize::from(sender)];
@@ -211,8 +211,8 @@ impl<M: Machine> SimWorld<'_, M> {
     }
 
     pub(super) fn act(&mut self, host: u16, act: MachineOutput) {
-        let life = self.lives.present(host);
-        let process = |client| Process::of(life, client);
+        let incarnation = self.incarnations.present(host);
+        let process = |client| Process::of(incarnation, client);
         match act {
             MachineOutput::Send { to, lane, bytes } => self.send(host, to, lane, &bytes),
             MachineOutput::Deliver { client, message } => self.deliver(host, client, &message),
@@ -222,17 +222,17 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.recorder.offer(process(client), Occurrence::Confirm { offer, sum });
             }
             MachineOutput::View { client, view } => {
-                let view = self.lives.view(&view);
+                let view = self.incarnations.view(&view);
                 self.views[usize::from(host)] = Some(view.clone());
                 self.recorder.view(process(client), view);
             }
             MachineOutput::Network { client, view } => {
-                let view = self.lives.view(&view);
+                let view = self.incarnations.view(&view);
                 self.recorder.record(process(client), Occurrence::Network(Box::new(view)));
             }
             MachineOutput::Primary { client, view } => self.recorder.primary(process(client), view),
             MachineOutput::Group { client, group } => {
-                let group = group.grouped(|member| self.lives.of(member));
+                let group = group.grouped(|member| self.incarnations.of(member));
                 self.recorder.group(process(client), group);
             }
             MachineOutput::Signal { client, group } => self.recorder.signal(process(client), group),
@@ -240,7 +240,7 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.recorder.spoke(process(client), SaidMessage { from: process(client), count, groups });
             }
             MachineOutput::Side { client, from, count, groups } => {
-                let from = Process::of(self.lives.of(from.0), from.1);
+                let from = Process::of(self.incarnations.of(from.0), from.1);
                 self.recorder.side(process(client), SaidMessage { from, count, groups });
             }
             MachineOutput::Reading { client, read } => self.recorder.reading(process(client), read),
@@ -260,17 +260,17 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.recorder.record(process(client), Occurrence::Refused(why.into()))
             }
             MachineOutput::Persist { .. } if self.hosts[usize::from(host)].disk_fails => {
-                self.recorder.tell(Some(life.node), '!', || "its disk takes no record: it ends".into());
+                self.recorder.tell(Some(incarnation.node), '!', || "its disk takes no record: it ends".into());
                 self.stop(host, &Occurrence::Crash);
             }
             MachineOutput::Persist { ticket, record, sync } => {
-                self.lives.write(host, ticket, record);
+                self.incarnations.write(host, ticket, record);
                 let done = self.hosts[usize::from(host)].write(self.plan.tears != Tears::Writes);
-                self.schedule(done, WorldEvent::Persisted { life, ticket, sync });
+                self.schedule(done, WorldEvent::Persisted { incarnation, ticket, sync });
             }
             MachineOutput::Trim { up_to } => {
                 let done = self.hosts[usize::from(host)].disk_free.max(self.recorder.now);
-                self.schedule(done, WorldEvent::Trimmed { life, up_to });
+                self.schedule(done, WorldEvent::Trimmed { incarnation, up_to });
             }
             MachineOutput::Restart { cause, records } => self.on_restart(host, &cause, records),
             MachineOutput::Left => self.stop(host, &Occurrence::Left),
@@ -283,9 +283,9 @@ impl<M: Machine> SimWorld<'_, M> {
         place.spins = 0;
         let safe_at = message.position.filter(|_| message.service == Service::Safe);
         let missing = safe_at.map_or(Vec::new(), |position| self.missing(host, position));
-        let life = self.lives.count(message.sender, message.life);
-        let sender = DeliverySender { node: message.sender, life, client: message.client };
-        let process = Process::of(self.lives.present(host), client);
+        let incarnation = self.incarnations.count(message.sender, message.incarnation);
+        let sender = DeliverySender { node: message.sender, incarnation, client: message.client };
+        let process = Process::of(self.incarnations.present(host), client);
         self.recorder.deliver(process, message, sender, missing);
     }
 
@@ -295,11 +295,11 @@ impl<M: Machine> SimWorld<'_, M> {
         let Some(view) = self.views[usize::from(host)].as_ref().filter(|view| !view.transitional) else {
             return Vec::new();
         };
-        let lacks = |life: &&ProcessIncarnation| {
-            let there = &self.machines[usize::from(life.node.0)];
-            self.is_live(**life) && there.holds(view.id, position) == Some(false)
+        let lacks = |incarnation: &&ProcessIncarnation| {
+            let there = &self.machines[usize::from(incarnation.node.0)];
+            self.is_live(**incarnation) && there.holds(view.id, position) == Some(false)
         };
-        view.members.iter().filter(lacks).map(|life| life.node).collect()
+        view.members.iter().filter(lacks).map(|incarnation| incarnation.node).collect()
     }
 
     fn room(&mut self, host: u16, client: Option<u16>) {
@@ -309,7 +309,7 @@ impl<M: Machine> SimWorld<'_, M> {
             if state.waits && process.node.0 == host && client.is_none_or(|client| client == process.client) {
                 state.waits = false;
                 let owed = state.unsent();
-                self.recorder.room(Process::of(self.lives.present(host), process.client));
+                self.recorder.room(Process::of(self.incarnations.present(host), process.client));
                 self.request(host, sender as u16, owed);
             }
         }

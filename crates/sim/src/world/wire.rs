@@ -86,14 +86,14 @@ impl<M: Machine> SimWorld<'_, M> {
     /// lane, and what forms a ring on the token's.
     fn refuse_long(&mut self, host: u16, len: usize) {
         let why = format!("{len} bytes do not fit a datagram of {}", self.plan.datagram);
-        self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why.into()));
+        self.recorder.record(Process::of(self.incarnations.present(host), 0), Occurrence::Refused(why.into()));
     }
 
     /// Occurrence may not be lost goes to one node.
     fn send_reliable(&mut self, host: u16, to: Destination, bytes: &Bytes) {
         let Destination::One(node) = to else {
             let why = "a reliable stream leads to one node, not to all".into();
-            return self.recorder.record(Process::of(self.lives.present(host), 0), Occurrence::Refused(why));
+            return self.recorder.record(Process::of(self.incarnations.present(host), 0), Occurrence::Refused(why));
         };
         self.recorder.totals.sent += 1;
         self.recorder.digest.add(self.hosts[usize::from(host)].free.0 ^ u64::from(host) << 48 ^ 3 << 62);

@@ -108,7 +108,7 @@ struct Counters {
 }
 
 impl MultiRingPaxos {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`ConfigError`] if the settings cannot work.

@@ -12,7 +12,8 @@ impl MultiRingPaxos {
         //= MP55
         let first = |ring: &RingId| self.rings.get(ring).map(|engine| engine.learner().first().clone());
         let Some(global) = first(&self.config.global) else { return };
-        let known = [&global.present.last, &global.present.away].iter().any(|lives| lives.contains_key(&self.me));
+        let known =
+            [&global.present.last, &global.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
         if self.asked || known {
             return self.restart(&format!("{ring} does not retain what is yet to be merged"), None);
         }

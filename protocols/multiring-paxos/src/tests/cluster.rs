@@ -14,22 +14,22 @@ pub const MS: u64 = 1_000_000;
 
 enum Event {
     Arrive { from: MemberId, to: u16, epoch: u64, lane: Lane, packet: Packet },
-    Timer { node: u16, life: u64 },
+    Timer { node: u16, incarnation: u64 },
     Start { node: u16 },
 }
 
 pub struct Host {
     pub engine: MultiRingPaxos,
-    pub life: u64,
+    pub incarnation: u64,
     pub up: bool,
     /// The view that it is in, and what it was given in it.
     view: Option<ViewId>,
     last: Position,
-    /// What it has submitted in this life and not been given.
+    /// What it has submitted in this incarnation and not been given.
     pub owed: BTreeSet<String>,
     sent: u64,
     woken: Option<Instant>,
-    /// What it takes along into its next life.
+    /// What it takes along into its next incarnation.
     records: Vec<Bytes>,
 }
 
@@ -45,10 +45,10 @@ pub struct Cluster {
     pub loss: f64,
     /// Packets to a node that are lost, whatever carries them.
     pub filter: Option<fn(u16, &Packet) -> bool>,
-    lives: u64,
+    incarnations: u64,
     /// What stands at each position.
     order: BTreeMap<Position, String>,
-    /// What was given in each view, by the first to be given it; and how far each life has come in it.
+    /// What was given in each view, by the first to be given it; and how far each incarnation has come in it.
     in_view: BTreeMap<ViewId, Vec<(Position, String)>>,
     given: BTreeMap<(u16, u64, ViewId), usize>,
     fifo: BTreeMap<(u16, u64, String), u64>,
@@ -68,10 +68,10 @@ pub fn config(nodes: u16, rings: &[(u8, &[u16])]) -> Config {
     Config::new(NodeId(0), members, rings.iter().map(ring).collect())
 }
 
-fn engine(config: &Config, node: u16, life: u64) -> MultiRingPaxos {
+fn engine(config: &Config, node: u16, incarnation: u64) -> MultiRingPaxos {
     let mut config = config.clone();
     config.paxos.me = NodeId(node);
-    MultiRingPaxos::new(config, Incarnation(life)).unwrap()
+    MultiRingPaxos::new(config, Incarnation(incarnation)).unwrap()
 }
 
 impl Cluster {
@@ -80,7 +80,7 @@ impl Cluster {
         let config = Config { mutant: super::mutants::broken(), ..config };
         let host = |node: &NodeId| Host {
             engine: engine(&config, node.0, 1),
-            life: 1,
+            incarnation: 1,
             up: false,
             view: None,
             last: Position(0),
@@ -99,7 +99,7 @@ impl Cluster {
             cuts: BTreeSet::new(),
             loss: 0.0,
             filter: None,
-            lives: 1,
+            incarnations: 1,
             order: BTreeMap::new(),
             in_view: BTreeMap::new(),
             given: BTreeMap::new(),
@@ -154,9 +154,9 @@ impl Cluster {
         let now = Instant(self.now);
         match event {
             Event::Start { node } => self.start(node),
-            Event::Timer { node, life } => {
+            Event::Timer { node, incarnation } => {
                 let host = &mut self.hosts[usize::from(node)];
-                if host.up && host.life == life {
+                if host.up && host.incarnation == incarnation {
                     host.woken = None;
                     host.engine.handle_timeout(now);
                     self.drain(node);
@@ -200,7 +200,7 @@ impl Cluster {
     fn drain(&mut self, node: u16) {
         let at = usize::from(node);
         while let Some(output) = self.hosts[at].engine.poll_output() {
-            let me = MemberId::new(node, self.hosts[at].life);
+            let me = MemberId::new(node, self.hosts[at].incarnation);
             match output {
                 Output::Send { to: Destination::All, lane, packet } => {
                     (0..self.nodes()).for_each(|to| self.carry(me, to, lane, packet.clone()));
@@ -224,10 +224,10 @@ impl Cluster {
 
     fn wake(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
-        let (next, life) = (host.engine.poll_timeout(), host.life);
+        let (next, incarnation) = (host.engine.poll_timeout(), host.incarnation);
         if let Some(next) = next.filter(|next| host.woken.is_none_or(|woken| *next < woken)) {
             host.woken = Some(next);
-            self.schedule(next.0, Event::Timer { node, life });
+            self.schedule(next.0, Event::Timer { node, incarnation });
         }
     }
 
@@ -237,7 +237,7 @@ impl Cluster {
             let before = host.view.map_or(0, |view| view.number);
             assert!(view.id.number >= before, "views: n{node} goes from {before} to {}", view.id.number);
             host.view = Some(view.id);
-            self.given.insert((node, host.life, view.id), 0);
+            self.given.insert((node, host.incarnation, view.id), 0);
             host.engine.resume(Instant(self.now), view.id);
         }
     }
@@ -250,7 +250,7 @@ impl Cluster {
         host.last = delivery.position;
         let known = self.order.entry(delivery.position).or_insert_with(|| text.clone());
         assert_eq!(*known, text, "agreement: n{node} at {:?}", delivery.position);
-        let at = self.given.entry((node, host.life, view)).or_default();
+        let at = self.given.entry((node, host.incarnation, view)).or_default();
         let in_view = self.in_view.entry(view).or_default();
         match in_view.get(*at) {
             Some(known) => assert_eq!(known.1, text, "agreement: n{node} in {view}, message {at}"),
@@ -259,7 +259,7 @@ impl Cluster {
         *at += 1;
         let (sender, number) = text.trim_end_matches('.').rsplit_once('-').unwrap();
         let number = number.parse().unwrap();
-        let last = self.fifo.insert((node, host.life, sender.to_owned()), number).unwrap_or(0);
+        let last = self.fifo.insert((node, host.incarnation, sender.to_owned()), number).unwrap_or(0);
         assert!(number > last, "sender's order: n{node} is given {text} after {last}");
         if host.owed.remove(&text) {
             assert!(delivery.id.is_some(), "names: {text} has none");
@@ -274,7 +274,7 @@ impl Cluster {
         if !host.up {
             return false;
         }
-        let mut text = format!("n{node}.{}-{}", host.life, host.sent + 1);
+        let mut text = format!("n{node}.{}-{}", host.incarnation, host.sent + 1);
         text.extend(std::iter::repeat_n('.', len.saturating_sub(text.len())));
         let payload = Bytes::from(text.clone()).into();
         let (class, service) = (Class::Client, Service::Agreed);
@@ -304,12 +304,13 @@ impl Cluster {
         if self.hosts[usize::from(node)].up {
             return;
         }
-        self.lives += 1;
+        self.incarnations += 1;
         let records = std::mem::take(&mut self.hosts[usize::from(node)].records);
-        let (engine, life) = (engine(&self.config, node, self.lives), self.lives);
+        let (engine, incarnation) = (engine(&self.config, node, self.incarnations), self.incarnations);
         let (view, last) = (None, Position(0));
         let (owed, woken) = (BTreeSet::new(), None);
-        self.hosts[usize::from(node)] = Host { engine, life, up: false, view, last, owed, sent: 0, woken, records };
+        self.hosts[usize::from(node)] =
+            Host { engine, incarnation, up: false, view, last, owed, sent: 0, woken, records };
         self.schedule(self.now + MS, Event::Start { node });
     }
 

@@ -150,5 +150,5 @@ fn a_node_that_missed_more_than_is_retained_starts_anew() {
     }
     cluster.cuts.clear();
     assert!(cluster.run_until(8_000, |cluster| cluster.is_settled()), "liveness: {}", cluster.describe());
-    assert!(cluster.restarts > 0 && cluster.hosts[3].life > 1, "it starts anew");
+    assert!(cluster.restarts > 0 && cluster.hosts[3].incarnation > 1, "it starts anew");
 }

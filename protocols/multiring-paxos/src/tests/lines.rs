@@ -348,7 +348,7 @@ impl World {
     fn restart(&mut self, at: usize) {
         if !self.daemons[at].up {
             let MemberId { node, incarnation } = self.daemons[at].me;
-            // What the last life has in rings may be lost.
+            // What the last incarnation has in rings may be lost.
             let lost = |line: &Line| line.0 == self.daemons[at].me && incarnation.0 % 2 == 0;
             self.rings.iter_mut().for_each(|ring| ring.waiting.retain(|line, _| !lost(line)));
             self.daemons[at] = self.begin(MemberId::new(node.0, incarnation.0 + 1), self.daemons.len() as u8);

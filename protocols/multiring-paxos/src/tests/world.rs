@@ -48,7 +48,7 @@ struct Subscriber {
 }
 
 #[derive(Debug)]
-enum Life {
+enum ReaderState {
     Up(Box<Merge<State>>, usize),
     Down,
     Waits(Cache<State>),
@@ -57,7 +57,7 @@ enum Life {
 #[derive(Debug)]
 struct Reader {
     subscriber: usize,
-    life: Life,
+    state: ReaderState,
     own: Option<Saved>,
 }
 
@@ -101,8 +101,8 @@ impl World {
         };
         for reader in 0..usize::from(setup.readers) {
             let subscriber = reader % world.subscribers.len();
-            let life = world.begin(subscriber, None);
-            world.readers.push(Reader { subscriber, life, own: None });
+            let state = world.begin(subscriber, None);
+            world.readers.push(Reader { subscriber, state, own: None });
         }
         world
     }
@@ -115,22 +115,22 @@ impl World {
     }
 
     /// A reader that waits for a checkpoint, and listens meanwhile.
-    fn listen(&self, subscriber: usize) -> Life {
+    fn listen(&self, subscriber: usize) -> ReaderState {
         let mut cache = Cache::new(self.config(subscriber));
         for (ring, id) in self.rings.iter().zip(0..) {
             cache.listen(RingId(id), ring.log.len() as u64);
         }
-        Life::Waits(cache)
+        ReaderState::Waits(cache)
     }
 
     /// A reader that goes on from a checkpoint, or from the beginning of all.
-    fn begin(&self, subscriber: usize, from: Option<Saved>) -> Life {
+    fn begin(&self, subscriber: usize, from: Option<Saved>) -> ReaderState {
         let config = self.config(subscriber);
         let state = State::START.breaking(self.broken.fold);
         let initial = self.subscribers[subscriber].initial.iter().map(|ring| (*ring, state.clone()));
         match from {
-            Some((checkpoint, at)) => Life::Up(Box::new(Merge::restore(config, kept(checkpoint))), at),
-            None => Life::Up(Box::new(Merge::new(config, initial)), 0),
+            Some((checkpoint, at)) => ReaderState::Up(Box::new(Merge::restore(config, kept(checkpoint))), at),
+            None => ReaderState::Up(Box::new(Merge::new(config, initial)), 0),
         }
     }
 
@@ -153,7 +153,7 @@ impl World {
             Step::Read { reader: at, ring, entries } => self.read(reader(at), ring.into(), entries.into())?,
             Step::HandOut { reader: at, items } => self.hand_out(reader(at), items.into())?,
             Step::Checkpoint { reader: at } => self.checkpoint(reader(at)),
-            Step::Crash { reader: at } => self.readers[reader(at)].life = Life::Down,
+            Step::Crash { reader: at } => self.readers[reader(at)].state = ReaderState::Down,
             Step::Restart { reader: at, own } => self.restart(reader(at), own),
             Step::Install { reader: at } => self.install(reader(at))?,
             Step::Trim { ring: at, entries } => self.trim(ring(at), entries.into()),
@@ -196,19 +196,19 @@ impl World {
     fn read(&mut self, reader: usize, ring: usize, entries: u64) -> Verdict {
         let waits = self.listen(self.readers[reader].subscriber);
         let budget = self.setup.budget;
-        match &mut self.readers[reader].life {
-            Life::Down => {}
-            Life::Up(merge, _) => {
+        match &mut self.readers[reader].state {
+            ReaderState::Down => {}
+            ReaderState::Up(merge, _) => {
                 let rings: Vec<_> = merge.rings().collect();
                 let Some(id) = rings.get(ring % rings.len().max(1)).copied() else { return Ok(()) };
                 let log = &self.rings[usize::from(id.0)];
                 if feed(merge, id, log, entries)? == Read::Trimmed {
-                    self.readers[reader].life = waits;
+                    self.readers[reader].state = waits;
                 } else {
                     within(merge.bytes(id), budget)?;
                 }
             }
-            Life::Waits(cache) => {
+            ReaderState::Waits(cache) => {
                 let id = RingId((ring % self.rings.len()) as u8);
                 let log = &self.rings[usize::from(id.0)];
                 let from = cache.end(id).unwrap_or(log.log.len() as u64).max(log.first.index());
@@ -222,8 +222,8 @@ impl World {
     }
 
     fn hand_out(&mut self, reader: usize, items: u64) -> Verdict {
-        let Reader { subscriber, life, .. } = &mut self.readers[reader];
-        let Life::Up(merge, at) = life else { return Ok(()) };
+        let Reader { subscriber, state, .. } = &mut self.readers[reader];
+        let ReaderState::Up(merge, at) = state else { return Ok(()) };
         let history = &mut self.subscribers[*subscriber].history;
         for _ in 0..items {
             let before = merge.cursor();
@@ -249,8 +249,8 @@ impl World {
     /// Reads the log of a ring that is being joined, if it is retained from early enough on.
     fn attach(&mut self, reader: usize) {
         let waits = self.listen(self.readers[reader].subscriber);
-        let Reader { life, .. } = &mut self.readers[reader];
-        let Life::Up(merge, _) = life else { return };
+        let Reader { state, .. } = &mut self.readers[reader];
+        let ReaderState::Up(merge, _) = state else { return };
         let Some(Wait::Copy(ring, since)) = merge.waits().first().copied() else { return };
         if merge.end(ring).is_some() {
             return;
@@ -259,12 +259,12 @@ impl World {
         if first.index() <= since {
             merge.attach(ring, first.clone().breaking(self.broken.fold));
         } else {
-            *life = waits;
+            *state = waits;
         }
     }
 
     fn checkpoint(&mut self, reader: usize) {
-        let Reader { subscriber, life: Life::Up(merge, at), own } = &mut self.readers[reader] else { return };
+        let Reader { subscriber, state: ReaderState::Up(merge, at), own } = &mut self.readers[reader] else { return };
         let saved = (merge.checkpoint(), *at);
         // One that needs what is trimmed already helps nobody.
         let retained =
@@ -282,20 +282,20 @@ impl World {
     }
 
     fn restart(&mut self, reader: usize, own: bool) {
-        let Reader { subscriber, life, own: saved } = &self.readers[reader];
-        if !matches!(life, Life::Down) {
+        let Reader { subscriber, state, own: saved } = &self.readers[reader];
+        if !matches!(state, ReaderState::Down) {
             return;
         }
-        let life = match saved.clone().filter(|_| own) {
+        let state = match saved.clone().filter(|_| own) {
             Some(saved) => self.begin(*subscriber, Some(saved)),
             None => self.listen(*subscriber),
         };
-        self.readers[reader].life = life;
+        self.readers[reader].state = state;
     }
 
     fn install(&mut self, reader: usize) -> Verdict {
-        let Reader { subscriber, life, .. } = &mut self.readers[reader];
-        let Life::Waits(cache) = life else { return Ok(()) };
+        let Reader { subscriber, state, .. } = &mut self.readers[reader];
+        let ReaderState::Waits(cache) = state else { return Ok(()) };
         let Some((checkpoint, at)) = self.subscribers[*subscriber].saved.clone() else { return Ok(()) };
         if !cache.is_reached_by(&checkpoint) {
             return Ok(());
@@ -304,15 +304,15 @@ impl World {
         if let Some(ring) = merge.rings().find(|ring| merge.end(*ring) < cache.end(*ring)) {
             return Err(format!("undisturbed: reader {reader} asks for what it has of {ring}"));
         }
-        *life = Life::Up(Box::new(merge), at);
+        *state = ReaderState::Up(Box::new(merge), at);
         self.recovered += 1;
         Ok(())
     }
 
     /// The old way: the newest checkpoint, and the log behind it.
     fn recover_from_log(&mut self, reader: usize) {
-        let Reader { subscriber, life: Life::Waits(_), .. } = &self.readers[reader] else { return };
-        self.readers[reader].life = self.begin(*subscriber, self.subscribers[*subscriber].saved.clone());
+        let Reader { subscriber, state: ReaderState::Waits(_), .. } = &self.readers[reader] else { return };
+        self.readers[reader].state = self.begin(*subscriber, self.subscribers[*subscriber].saved.clone());
     }
 
     fn trim(&mut self, ring: usize, entries: u64) {
@@ -341,7 +341,7 @@ impl World {
         let (ring, beside) = (RingId(ring as u8), RingId(beside as u8));
         let since = self.rings[usize::from(ring.0)].log.len() as u64;
         for reader in self.readers.iter().filter(|reader| reader.subscriber == subscriber) {
-            let Life::Up(merge, _) = &reader.life else { continue };
+            let ReaderState::Up(merge, _) = &reader.state else { continue };
             if merge.settled() == Some(number) && ring != beside && merge.is_subscribed(beside) {
                 let wish = if merge.is_subscribed(ring) { Wish::Leave } else { Wish::Join };
                 let id = self.subscribers[subscriber].id;
@@ -388,7 +388,7 @@ impl World {
             self.restart(reader, true);
             self.install(reader)?;
             let subscriber = self.readers[reader].subscriber;
-            let is_up = |other: &Reader| other.subscriber == subscriber && matches!(other.life, Life::Up(..));
+            let is_up = |other: &Reader| other.subscriber == subscriber && matches!(other.state, ReaderState::Up(..));
             if !self.readers.iter().any(is_up) {
                 self.recover_from_log(reader);
             }
@@ -428,7 +428,7 @@ impl World {
 
 impl Reader {
     fn has_handed_out(&self, items: usize) -> bool {
-        matches!(&self.life, Life::Up(_, at) if *at >= items)
+        matches!(&self.state, ReaderState::Up(_, at) if *at >= items)
     }
 }
 

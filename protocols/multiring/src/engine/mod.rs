@@ -121,7 +121,7 @@ fn cost_of(body: Option<&Body>) -> usize {
 }
 
 impl MultiRing {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`ConfigError`] if the settings cannot work.
@@ -154,7 +154,7 @@ impl MultiRing {
         &self.config
     }
 
-    /// This life of the node.
+    /// This incarnation of the node.
     pub const fn me(&self) -> MemberId {
         self.vs.me()
     }

@@ -15,17 +15,17 @@ pub const MS: u64 = 1_000_000;
 
 enum Event {
     Arrive { from: MemberId, to: u16, lane: Lane, packet: Packet },
-    Timer { node: u16, life: u64 },
-    Persisted { node: u16, life: u64, ticket: Ticket },
+    Timer { node: u16, incarnation: u64 },
+    Persisted { node: u16, incarnation: u64, ticket: Ticket },
     Start { node: u16 },
 }
 
 pub struct Host {
     pub engine: MultiRing,
-    pub life: u64,
+    pub incarnation: u64,
     pub up: bool,
     pub view: Option<View>,
-    /// What each ticket wrote, in all lives.
+    /// What each ticket wrote, in all incarnations.
     disk: BTreeMap<u64, Bytes>,
     woken: Option<Instant>,
     sent: u64,
@@ -69,10 +69,10 @@ pub fn config(layout: &[&[u16]]) -> Config {
     config
 }
 
-fn engine(config: &Config, node: u16, life: u64) -> MultiRing {
+fn engine(config: &Config, node: u16, incarnation: u64) -> MultiRing {
     let mut config = config.clone();
     config.ring.me = NodeId(node);
-    MultiRing::new(config, Incarnation(life)).unwrap()
+    MultiRing::new(config, Incarnation(incarnation)).unwrap()
 }
 
 impl Cluster {
@@ -80,7 +80,7 @@ impl Cluster {
         let host = |node: &NodeId| {
             let engine = engine(&config, node.0, 1);
             let (disk, view) = (BTreeMap::new(), None);
-            (node.0, Host { engine, life: 1, up: false, view, disk, woken: None, sent: 0, left: false, free: 0 })
+            (node.0, Host { engine, incarnation: 1, up: false, view, disk, woken: None, sent: 0, left: false, free: 0 })
         };
         let mut cluster = Self {
             now: 0,
@@ -143,15 +143,15 @@ impl Cluster {
                 self.is_busy(to);
                 self.with(to, |engine| engine.handle_packet(now, Arrival { at: now, from, lane }, packet));
             }
-            Event::Timer { node, life } => {
+            Event::Timer { node, incarnation } => {
                 let host = self.hosts.get_mut(&node).unwrap();
-                if host.life == life && host.woken.is_some_and(|at| at <= now) {
+                if host.incarnation == incarnation && host.woken.is_some_and(|at| at <= now) {
                     host.woken = None;
                     self.with(node, |engine| engine.handle_timeout(now));
                 }
             }
-            Event::Persisted { node, life, ticket } => {
-                if self.hosts[&node].life == life {
+            Event::Persisted { node, incarnation, ticket } => {
+                if self.hosts[&node].incarnation == incarnation {
                     self.with(node, |engine| engine.handle_persisted(now, ticket));
                 }
             }
@@ -165,7 +165,7 @@ impl Cluster {
             return;
         }
         host.up = true;
-        let me = MemberId::new(node, host.life);
+        let me = MemberId::new(node, host.incarnation);
         self.current.insert(node, self.traces.len());
         self.traces.push(EvsTrace { me, over: false, events: Vec::new() });
         let records: Vec<_> = host.disk.values().cloned().collect();
@@ -188,9 +188,9 @@ impl Cluster {
         let next = host.engine.poll_timeout().filter(|_| host.up);
         if next != host.woken {
             host.woken = next;
-            let life = host.life;
+            let incarnation = host.incarnation;
             if let Some(at) = next {
-                self.schedule(at.0, Event::Timer { node, life });
+                self.schedule(at.0, Event::Timer { node, incarnation });
             }
         }
     }
@@ -226,8 +226,8 @@ impl Cluster {
             Output::Persist { ticket, record, .. } => {
                 let host = self.hosts.get_mut(&node).unwrap();
                 host.disk.insert(ticket.0, record);
-                let (life, at) = (host.life, self.now + MS);
-                self.schedule(at, Event::Persisted { node, life, ticket });
+                let (incarnation, at) = (host.incarnation, self.now + MS);
+                self.schedule(at, Event::Persisted { node, incarnation, ticket });
             }
             Output::Trim { up_to } => {
                 self.hosts.get_mut(&node).unwrap().disk.retain(|ticket, _| *ticket > up_to.0);
@@ -260,7 +260,7 @@ impl Cluster {
         head.extend_from_slice(&body);
         let packet = <Packet as consort_wire::Packet>::decode(head.freeze()).unwrap();
         let ring = self.config.rings.iter().find(|ring| ring.id == packet.ring).unwrap().clone();
-        let from = MemberId::new(node, self.hosts[&node].life);
+        let from = MemberId::new(node, self.hosts[&node].incarnation);
         let side = |node: u16| self.sides.get(&(ring.id, node)).copied().unwrap_or_default();
         let heard = ring.nodes.iter().filter(|other| other.0 != node && side(other.0) == side(node));
         let heard: Vec<_> =
@@ -281,7 +281,7 @@ impl Cluster {
             return;
         }
         host.sent += 1;
-        let text = format!("{node}.{}:{}", host.life, host.sent);
+        let text = format!("{node}.{}:{}", host.incarnation, host.sent);
         let mut bytes = text.clone().into_bytes();
         bytes.resize(bytes.len().max(len), b'.');
         let submission =
@@ -302,9 +302,9 @@ impl Cluster {
             return;
         }
         (host.up, host.woken, host.view) = (false, None, None);
-        host.life += 1;
-        let life = host.life;
-        host.engine = engine(&self.config, node, life);
+        host.incarnation += 1;
+        let incarnation = host.incarnation;
+        host.engine = engine(&self.config, node, incarnation);
         let at = self.current[&node];
         self.traces[at].over = true;
     }
@@ -366,7 +366,7 @@ impl Cluster {
         up.map(|host| host.view.iter().flat_map(|view| &view.members).map(|member| member.node.0).collect()).collect()
     }
 
-    /// What each node was given in its last life, in order.
+    /// What each node was given in its last incarnation, in order.
     pub fn texts(&self, node: u16) -> Vec<String> {
         let events = self.traces[self.current[&node]].events.iter();
         let texts = events.filter_map(|event| match event {

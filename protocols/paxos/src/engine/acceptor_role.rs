@@ -51,7 +51,7 @@ impl Paxos {
             Then::Stand(ballot) => self.stand(now, ballot),
             Then::Promise { ballot, from } => self.promise(ballot, from),
             Then::Vote { ballot, at } => self.vote(ballot, at),
-            Then::Answer(life) => self.answer(life),
+            Then::Answer(incarnation) => self.answer(incarnation),
             Then::Adopted => self.adopted(),
             Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }
@@ -85,7 +85,7 @@ impl Paxos {
     fn promise(&mut self, ballot: Ballot, from: u64) {
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.promised == ballot) else { return };
-        let told = acceptor.tell(self.lives.clone(), next, from);
+        let told = acceptor.tell(self.incarnations.clone(), next, from);
         self.send(ballot.owner.node, Content::Promise { ballot, told });
     }
 
@@ -174,8 +174,8 @@ impl Paxos {
     fn vote(&mut self, ballot: Ballot, at: u64) {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.keep(ballot, at);
-            let lives = self.lives.clone();
-            self.send(ballot.owner.node, Content::Vote { ballot, at, lives });
+            let incarnations = self.incarnations.clone();
+            self.send(ballot.owner.node, Content::Vote { ballot, at, incarnations });
         }
     }
 

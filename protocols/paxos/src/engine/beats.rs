@@ -84,7 +84,7 @@ impl Paxos {
 
     pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {
         if self.config.is_acceptor(from.node) {
-            self.lives.note(from);
+            self.incarnations.note(from);
         }
         if !beat.annotation.is_empty() {
             self.output.push_back(Output::Beacon { from, annotation: beat.annotation.clone() });

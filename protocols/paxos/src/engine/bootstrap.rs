@@ -24,10 +24,10 @@ impl Paxos {
         self.learner.next() == 0 && self.acceptor.as_ref().is_none_or(|acceptor| acceptor.is_fresh())
     }
 
-    /// All acceptors, each of which has said, since all of these lives began, that it has promised nothing.
+    /// All acceptors, each of which has said, since all of these incarnations began, that it has promised nothing.
     fn who_may_found(&self, now: Instant) -> Option<Vec<MemberId>> {
         //= X51
-        let life = |node: &NodeId| match self.peers.get(node) {
+        let incarnation = |node: &NodeId| match self.peers.get(node) {
             _ if *node == self.me.node => Some(self.me),
             Some(peer) if self.is_near(peer, now) => Some(peer.member),
             _ => None,
@@ -35,18 +35,23 @@ impl Paxos {
         let mut acceptors = self.config.acceptors.clone();
         acceptors.sort_unstable();
         if crate::mutated!(self.config, LogByMajority) {
-            acceptors.retain(|node| life(node).is_some());
+            acceptors.retain(|node| incarnation(node).is_some());
             acceptors.truncate(if acceptors.len() < self.config.quorum() { 0 } else { acceptors.len() });
         }
-        let lives = acceptors.iter().map(life).collect::<Option<Vec<_>>>().filter(|lives| !lives.is_empty())?;
-        let says_so = |life: &MemberId| {
-            *life == self.me
-                || self.peers.get(&life.node).is_some_and(|peer| {
-                    let hears = |other: &MemberId| other == life || peer.beat.hears.contains(other);
-                    matches!(peer.beat.acceptor, Acceptance::Blank | Acceptance::Fresh) && lives.iter().all(hears)
+        let incarnations = acceptors
+            .iter()
+            .map(incarnation)
+            .collect::<Option<Vec<_>>>()
+            .filter(|incarnations| !incarnations.is_empty())?;
+        let says_so = |incarnation: &MemberId| {
+            *incarnation == self.me
+                || self.peers.get(&incarnation.node).is_some_and(|peer| {
+                    let hears = |other: &MemberId| other == incarnation || peer.beat.hears.contains(other);
+                    matches!(peer.beat.acceptor, Acceptance::Blank | Acceptance::Fresh)
+                        && incarnations.iter().all(hears)
                 })
         };
-        (lives.iter().all(says_so) && self.is_unbound()).then_some(lives)
+        (incarnations.iter().all(says_so) && self.is_unbound()).then_some(incarnations)
     }
 
     /// Begins a log, takes one up, or asks what was forgotten.
@@ -97,7 +102,7 @@ impl Paxos {
             _ if node == self.me.node => Some(self.me),
             peer => peer.filter(|peer| self.is_near(peer, now)).map(|peer| peer.member),
         };
-        self.founders.iter().any(|founder| present(founder.node).is_some_and(|life| life != *founder))
+        self.founders.iter().any(|founder| present(founder.node).is_some_and(|incarnation| incarnation != *founder))
     }
 
     fn ask_what_was_forgotten(&mut self) {
@@ -117,31 +122,31 @@ impl Paxos {
 
     /// Another acceptor has forgotten. Its earlier votes count no more, which is kept before it is told anything.
     pub(super) fn on_recover(&mut self, now: Instant, from: MemberId) {
-        if !self.config.is_acceptor(from.node) || self.lives.outdates(from) {
+        if !self.config.is_acceptor(from.node) || self.incarnations.outdates(from) {
             return;
         }
         if self.has_room() && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
-            self.lives.note(from);
-            if self.noted.iter().any(|life| life == from) {
+            self.incarnations.note(from);
+            if self.noted.iter().any(|incarnation| incarnation == from) {
                 return self.answer(from);
             }
-            self.keep(now, &Record::Life(from), Then::Answer(from));
+            self.keep(now, &Record::Incarnation(from), Then::Answer(from));
         }
     }
 
-    pub(super) fn answer(&mut self, life: MemberId) {
-        self.noted.note(life);
+    pub(super) fn answer(&mut self, incarnation: MemberId) {
+        self.noted.note(incarnation);
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
-        let (told, promised) = (acceptor.tell(self.lives.clone(), next, 0), acceptor.promised);
+        let (told, promised) = (acceptor.tell(self.incarnations.clone(), next, 0), acceptor.promised);
         let founders = self.founders.clone();
-        self.send(life.node, Content::Recovered(Box::new(Recovered { promised, told, founders })));
+        self.send(incarnation.node, Content::Recovered(Box::new(Recovered { promised, told, founders })));
     }
 
     pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, recovered: Recovered) {
         let Recovered { promised, told, founders } = recovered;
-        self.lives.merge(&told.lives);
-        let outdated = self.lives.outdates(from) || self.lives.outdates(self.me);
+        self.incarnations.merge(&told.incarnations);
+        let outdated = self.incarnations.outdates(from) || self.incarnations.outdates(self.me);
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &mut self.acceptor else { return };
         if outdated || from == self.me {
             return;
@@ -156,10 +161,10 @@ impl Paxos {
         self.adopt(now);
     }
 
-    /// Whether the log is named after this very life: then no life of this node has promised anything in it.
+    /// Whether the log is named after this very incarnation: then no incarnation of this node has promised anything in it.
     fn has_begun_this_log(&self) -> bool {
         //= X58
-        let any = crate::mutated!(self.config, AnyLifeBegan);
+        let any = crate::mutated!(self.config, AnyIncarnationBegan);
         self.founders.iter().any(|founder| *founder == self.me || any && founder.node == self.me.node)
     }
 
@@ -168,8 +173,9 @@ impl Paxos {
         //= X32
         //= X33
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &self.acceptor else { return };
-        let counts = |(life, _): &(&MemberId, &(Told, Ballot))| !self.lives.outdates(**life);
-        let told: Vec<_> = answers.iter().filter(counts).map(|(life, answer)| (*life, answer.clone())).collect();
+        let counts = |(incarnation, _): &(&MemberId, &(Told, Ballot))| !self.incarnations.outdates(**incarnation);
+        let told: Vec<_> =
+            answers.iter().filter(counts).map(|(incarnation, answer)| (*incarnation, answer.clone())).collect();
         let alone = crate::mutated!(self.config, RecoversAlone) && !told.is_empty();
         if told.len() < self.config.quorum() && !alone {
             return;
@@ -181,8 +187,8 @@ impl Paxos {
         }
         let missing: Vec<_> = self.missing(&best);
         if !missing.is_empty() {
-            let fetch = |life: &MemberId| (life.node, Content::Fetch(missing.clone()));
-            let asks: Vec<_> = told.iter().map(|(life, _)| fetch(life)).collect();
+            let fetch = |incarnation: &MemberId| (incarnation.node, Content::Fetch(missing.clone()));
+            let asks: Vec<_> = told.iter().map(|(incarnation, _)| fetch(incarnation)).collect();
             return asks.into_iter().for_each(|(node, fetch)| self.send(node, fetch));
         }
         self.take_over(now, promised, best);

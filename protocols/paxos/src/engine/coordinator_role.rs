@@ -1,7 +1,7 @@
 //! This node as a coordinator.
 use super::{Paxos, Peer, Then};
 use crate::acceptor::{Answer, latest};
-use crate::ballot::{Ballot, Item, Lives};
+use crate::ballot::{Ballot, Incarnations, Item};
 use crate::coordinator::{Leading, Open, Role};
 use crate::packet::{Content, Lead, Told};
 use crate::record::Record;
@@ -22,8 +22,11 @@ impl Paxos {
         let Some(acceptor) = &mut self.acceptor else { return };
         let known = self.round.max(acceptor.promised.round);
         let round = if crate::mutated!(self.config, RoundReused) { known.max(1) } else { known + 1 };
-        let owner =
-            if crate::mutated!(self.config, BallotWithoutLife) { MemberId::new(self.me.node.0, 0) } else { self.me };
+        let owner = if crate::mutated!(self.config, BallotWithoutIncarnation) {
+            MemberId::new(self.me.node.0, 0)
+        } else {
+            self.me
+        };
         let ballot = Ballot { generation: 0, round, owner };
         if acceptor.prepare(ballot) == Answer::Refused {
             return;
@@ -53,7 +56,7 @@ impl Paxos {
         if now.since(*since) > self.config.lease {
             return self.rest(now);
         }
-        let told: Vec<_> = promises.keys().map(|life| life.node).collect();
+        let told: Vec<_> = promises.keys().map(|incarnation| incarnation.node).collect();
         for node in self.config.acceptors.clone() {
             if !told.contains(&node) {
                 self.send(node, Content::Prepare { ballot, from });
@@ -68,7 +71,7 @@ impl Paxos {
     }
 
     pub(super) fn on_promise(&mut self, now: Instant, from: MemberId, ballot: Ballot, told: Told) {
-        self.lives.merge(&told.lives);
+        self.incarnations.merge(&told.incarnations);
         if let Role::Preparing { ballot: own, promises, .. } = &mut self.role
             && *own == ballot
         {
@@ -82,8 +85,9 @@ impl Paxos {
         let Role::Preparing { ballot, promises, .. } = &self.role else { return };
         //= X31
         let all = crate::mutated!(self.config, OldPromisesCount);
-        let counts = |(life, _): &(&MemberId, &Told)| all || !self.lives.outdates(**life);
-        let told: Vec<_> = promises.iter().filter(counts).map(|(life, told)| (*life, told.clone())).collect();
+        let counts = |(incarnation, _): &(&MemberId, &Told)| all || !self.incarnations.outdates(**incarnation);
+        let told: Vec<_> =
+            promises.iter().filter(counts).map(|(incarnation, told)| (*incarnation, told.clone())).collect();
         if told.len() < self.config.quorum() {
             return;
         }
@@ -97,7 +101,9 @@ impl Paxos {
         //= X15
         let missing = self.missing(&best);
         if !missing.is_empty() && !crate::mutated!(self.config, InheritsUnheld) {
-            return told.iter().for_each(|(life, _)| self.send(life.node, Content::Fetch(missing.clone())));
+            return told
+                .iter()
+                .for_each(|(incarnation, _)| self.send(incarnation.node, Content::Fetch(missing.clone())));
         }
         let ballot = *ballot;
         let next = best.keys().next_back().map_or(from, |last| last + 1);
@@ -207,17 +213,24 @@ impl Paxos {
         next.filter(|id| self.pool.contains_key(id) || unheld && id.number == 1).min_by_key(|id| id.number)
     }
 
-    pub(super) fn on_vote(&mut self, now: Instant, from: MemberId, ballot: Ballot, at: u64, lives: &Lives) {
+    pub(super) fn on_vote(
+        &mut self,
+        now: Instant,
+        from: MemberId,
+        ballot: Ballot,
+        at: u64,
+        incarnations: &Incarnations,
+    ) {
         //= X31
-        self.lives.merge(lives);
+        self.incarnations.merge(incarnations);
         let quorum = self.config.quorum();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(open) = leading.open.get_mut(&at).filter(|_| leading.ballot == ballot) else { return };
         let twice = crate::mutated!(self.config, VotesCounted) && open.votes.holds(from);
         open.votes.add(if twice { nobody(from) } else { from });
-        let old = crate::mutated!(self.config, OldVotesCount).then(Lives::default);
+        let old = crate::mutated!(self.config, OldVotesCount).then(Incarnations::default);
         //= X25
-        if open.votes.count(old.as_ref().unwrap_or(&self.lives)) < quorum {
+        if open.votes.count(old.as_ref().unwrap_or(&self.incarnations)) < quorum {
             return;
         }
         let Some(open) = leading.open.remove(&at) else { return };
@@ -255,8 +268,8 @@ impl Paxos {
         let (ballot, retry, mut asks) = (leading.ballot, self.config.retry, Vec::new());
         for (at, open) in leading.open.iter_mut().filter(|(_, open)| now.since(open.at) >= retry) {
             open.at = now;
-            let life = |node: &NodeId| self.lives.iter().find(|life| life.node == *node);
-            let lacks = |node: &&NodeId| !life(node).is_some_and(|life| open.votes.holds(life));
+            let incarnation = |node: &NodeId| self.incarnations.iter().find(|incarnation| incarnation.node == *node);
+            let lacks = |node: &&NodeId| !incarnation(node).is_some_and(|incarnation| open.votes.holds(incarnation));
             asks.extend(self.config.acceptors.iter().filter(lacks).map(|node| (*node, *at, open.item.clone())));
         }
         self.counters.retried += asks.len() as u64;
@@ -272,7 +285,7 @@ impl Paxos {
         let mut ring = vec![self.me.node];
         while !left.is_empty() {
             let last = *ring.last().unwrap_or(&self.me.node);
-            let hears = |peer: &Peer, node| peer.beat.hears.iter().any(|life| life.node == node);
+            let hears = |peer: &Peer, node| peer.beat.hears.iter().any(|incarnation| incarnation.node == node);
             let follows = |peer: &&Peer| {
                 last == self.me.node
                     || hears(peer, last) && self.peers.get(&last).is_some_and(|before| hears(before, peer.member.node))
@@ -312,7 +325,7 @@ impl Paxos {
         if now.since(since) < wait {
             return self.note_change(Some(since));
         }
-        let first = members.iter().map(|life| life.incarnation.0).max().unwrap_or(0).clamp(1, 1 << 61);
+        let first = members.iter().map(|incarnation| incarnation.incarnation.0).max().unwrap_or(0).clamp(1, 1 << 61);
         let number = if present.number == 0 { first } else { present.number + 1 };
         let (item, at) = (Item::View { number, after: present.number, members }, leading.next);
         self.note_change(None);
@@ -365,6 +378,6 @@ impl Paxos {
 }
 
 /// One that is nobody: a broken rule counts its vote.
-const fn nobody(life: MemberId) -> MemberId {
-    MemberId { node: NodeId(life.node.0 ^ 0x4000), ..life }
+const fn nobody(incarnation: MemberId) -> MemberId {
+    MemberId { node: NodeId(incarnation.node.0 ^ 0x4000), ..incarnation }
 }

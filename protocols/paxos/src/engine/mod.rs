@@ -2,7 +2,7 @@
 use self::declare_requests::DeclareRequests;
 use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
-use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::config::{Config, ConfigError};
 use crate::coordinator::Role;
 use crate::learner::{Learner, Pool};
@@ -45,17 +45,17 @@ pub struct Paxos {
     pool: Pool,
     proposer: Proposer,
     role: Role,
-    /// The latest life that was heard of each node.
-    latest: Lives,
+    /// The latest incarnation that was heard of each node.
+    latest: Incarnations,
     peers: BTreeMap<NodeId, Peer>,
     /// Nodes whose link broke and has not come up again, and since when.
     links_down: BTreeMap<NodeId, Instant>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
-    /// Of each acceptor the latest life that is known.
-    lives: Lives,
+    /// Of each acceptor the latest incarnation that is known.
+    incarnations: Incarnations,
     /// Those of them that are kept: who forgot once does not make this acceptor write at each question.
-    noted: Lives,
+    noted: Incarnations,
     /// The largest round that was heard of.
     round: u64,
     /// The view that this node is in.
@@ -153,7 +153,7 @@ enum Then {
         ballot: Ballot,
         at: u64,
     },
-    /// The life of one that forgot is noted: it is told what it may have promised.
+    /// The incarnation of one that forgot is noted: it is told what it may have promised.
     Answer(MemberId),
     /// Everything that was adopted is kept.
     Adopted,
@@ -193,7 +193,7 @@ struct Counters {
 }
 
 impl Paxos {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`ConfigError`] if the settings cannot work.
@@ -201,9 +201,9 @@ impl Paxos {
         config.validate()?;
         let me = MemberId { node: config.me, incarnation };
         let acceptor = config.is_acceptor(me.node).then(Acceptor::default);
-        let mut lives = Lives::default();
+        let mut incarnations = Incarnations::default();
         if acceptor.is_some() {
-            lives.note(me);
+            incarnations.note(me);
         }
         #[cfg_attr(not(feature = "mutants"), allow(unused_mut))]
         let mut learner = Learner::default();
@@ -221,12 +221,12 @@ impl Paxos {
             pool: Pool::new(),
             proposer: Proposer::new(&config, me),
             role: Role::Follower { stand_at: Instant::ZERO },
-            latest: Lives::default(),
+            latest: Incarnations::default(),
             peers: BTreeMap::new(),
             links_down: BTreeMap::new(),
             leader: None,
-            lives,
-            noted: Lives::default(),
+            incarnations,
+            noted: Incarnations::default(),
             round: 0,
             inside: None,
             leave_stage: LeaveStage::Stays,
@@ -278,7 +278,7 @@ impl Paxos {
         &self.role
     }
 
-    /// This life of this node.
+    /// This incarnation of this node.
     pub const fn me(&self) -> MemberId {
         self.me
     }
@@ -337,7 +337,7 @@ impl Paxos {
             Content::Promise { ballot, told } => self.on_promise(now, from, ballot, told),
             Content::Nack { ballot, promised } => self.on_nack(now, ballot, promised),
             Content::Accept { ballot, at, item, hops } => self.on_accept(now, ballot, at, item, hops),
-            Content::Vote { ballot, at, lives } => self.on_vote(now, from, ballot, at, &lives),
+            Content::Vote { ballot, at, incarnations } => self.on_vote(now, from, ballot, at, &incarnations),
             Content::Decide { at, item, hops } => self.on_decide(now, at, item, hops),
             Content::Fetch(names) => self.on_fetch(from.node, &names),
             Content::Learn(first) => self.on_learn(from.node, first),

@@ -1,8 +1,8 @@
-//! What the disk holds from an earlier life.
+//! What the disk holds from an earlier incarnation.
 use super::retention::Ledger;
 use super::{Paxos, Then};
 use crate::acceptor::{Accepted, Standing};
-use crate::ballot::{Ballot, Item, Lives};
+use crate::ballot::{Ballot, Incarnations, Item};
 use crate::record::{LogStart, Record};
 use bytes::Bytes;
 use consort_types::{Instant, Ticket};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 struct Replayed {
     start: Option<LogStart>,
-    lives: Lives,
+    incarnations: Incarnations,
     promised: Ballot,
     accepted: BTreeMap<u64, Accepted>,
     learnt: BTreeMap<u64, (Item, Option<Body>)>,
@@ -31,8 +31,8 @@ impl Replayed {
         match record {
             Record::Empty => *self = Self::default(),
             Record::Checkpoint(start) => self.start = Some(*start),
-            Record::Life(life) => {
-                self.lives.note(life);
+            Record::Incarnation(incarnation) => {
+                self.incarnations.note(incarnation);
             }
             Record::Promised(ballot) => self.promised = self.promised.max(ballot),
             Record::Accepted { ballot, at, item, body } => {
@@ -56,7 +56,7 @@ impl Replayed {
 }
 
 impl Paxos {
-    /// Goes on where the disk says that an earlier life of this acceptor was. The records have the tickets from 1 on.
+    /// Goes on where the disk says that an earlier incarnation of this acceptor was. The records have the tickets from 1 on.
     pub(super) fn replay(&mut self, now: Instant, records: &[Bytes]) {
         //= X34
         self.ticket = records.len() as u64;
@@ -77,9 +77,9 @@ impl Paxos {
 
     fn go_on(&mut self, now: Instant, start: LogStart, mut disk: Replayed) {
         (self.log, self.founders) = (start.log, start.founders);
-        for life in start.lives.iter().chain(disk.lives.iter()) {
-            self.lives.note(life);
-            self.noted.note(life);
+        for incarnation in start.incarnations.iter().chain(disk.incarnations.iter()) {
+            self.incarnations.note(incarnation);
+            self.noted.note(incarnation);
         }
         let (promised, first) = (start.promised.max(disk.promised), start.from.at);
         self.round = self.round.max(promised.round);

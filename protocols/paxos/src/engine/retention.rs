@@ -160,8 +160,8 @@ impl Paxos {
     /// The record without which the disk counts as empty.
     pub(super) fn log_start(&self) -> Record {
         let promised = self.acceptor.as_ref().map_or_else(Default::default, |acceptor| acceptor.promised);
-        let (log, lives, from) = (self.log, self.lives.clone(), self.learner.first().clone());
-        Record::Checkpoint(Box::new(LogStart { log, founders: self.founders.clone(), lives, promised, from }))
+        let (log, incarnations, from) = (self.log, self.incarnations.clone(), self.learner.first().clone());
+        Record::Checkpoint(Box::new(LogStart { log, founders: self.founders.clone(), incarnations, promised, from }))
     }
 
     /// One that was asked has trimmed what is missing here: another may hold it. Who was never let in goes on behind it.
@@ -172,7 +172,8 @@ impl Paxos {
             return;
         }
         let was_member = self.inside.as_ref().is_some_and(|view| view.id.number > 0);
-        let was_let_in = [&from.present.last, &from.present.away].iter().any(|lives| lives.contains_key(&self.me));
+        let was_let_in =
+            [&from.present.last, &from.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
         if !was_member && !was_let_in {
             return self.jump(now, from);
         }
@@ -200,9 +201,9 @@ impl Paxos {
     /// What this acceptor has promised and accepted: a restart that it asks for itself makes it forget nothing.
     pub fn carried(&self) -> Vec<Bytes> {
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return Vec::new() };
-        let (log, lives, promised) = (self.log, self.lives.clone(), acceptor.promised);
+        let (log, incarnations, promised) = (self.log, self.incarnations.clone(), acceptor.promised);
         let founders = self.founders.clone();
-        let start = LogStart { log, founders, lives, promised, from: self.learner.head().clone() };
+        let start = LogStart { log, founders, incarnations, promised, from: self.learner.head().clone() };
         let accepted = acceptor.accepted.range(self.learner.next()..).map(|(at, accepted)| {
             let Accepted { ballot, item, body, .. } = accepted.clone();
             Record::Accepted { ballot, at: *at, item, body }

@@ -1,7 +1,7 @@
 //! What only a forger sends: nothing panics, nothing overflows, and no packet makes a node keep much more than it holds.
 use super::body;
 use super::solo::{ME, Solo, ballot, beat, named, other, recovered};
-use crate::ballot::{Ballot, Item, Lives};
+use crate::ballot::{Ballot, Incarnations, Item};
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Beat, Content, Packet, Told, Value};
 use bytes::BytesMut;
@@ -17,9 +17,9 @@ fn view(number: u64, after: u64) -> Item {
 /// Packets that name instances, rounds, views and turns far beyond any that there are.
 fn packets(far: u64, own: Ballot) -> Vec<Content> {
     let high = ballot(far, other(2));
-    let told = Told { next: far, accepted: vec![(far, high, Item::Nothing)], lives: Lives::default() };
-    let hole = Told { next: 0, accepted: vec![(far, high, Item::Nothing)], lives: Lives::default() };
-    let lives: Lives = [MemberId::new(1, far), MemberId::new(0, far)].into_iter().collect();
+    let told = Told { next: far, accepted: vec![(far, high, Item::Nothing)], incarnations: Incarnations::default() };
+    let hole = Told { next: 0, accepted: vec![(far, high, Item::Nothing)], incarnations: Incarnations::default() };
+    let incarnations: Incarnations = [MemberId::new(1, far), MemberId::new(0, far)].into_iter().collect();
     let present = Present { number: far, ..Present::default() };
     let holder: consort_types::Holder = "ledger".parse().unwrap();
     let declare = Item::Declare { holder: holder.clone(), from: Some(far) };
@@ -32,7 +32,7 @@ fn packets(far: u64, own: Ballot) -> Vec<Content> {
         Content::Promise { ballot: own, told: told.clone() },
         Content::Promise { ballot: own, told: hole.clone() },
         Content::Nack { ballot: own, promised: high },
-        Content::Vote { ballot: own, at: far, lives },
+        Content::Vote { ballot: own, at: far, incarnations },
         Content::Learn(far),
         Content::Learnt { from: far, entries: vec![(Item::Nothing, None), (Item::Nothing, None)] },
         recovered(told, high),

@@ -31,16 +31,16 @@ pub struct Judge {
     promised: BTreeMap<u16, Ballot>,
     /// What stands at each place of the order.
     order: BTreeMap<u64, Vec<u8>>,
-    /// The last place that each life was given, as far as that is known.
+    /// The last place that each incarnation was given, as far as that is known.
     places: BTreeMap<(u16, u64), Option<u64>>,
-    /// The last message of each sender's life.
+    /// The last message of each sender's incarnation.
     fifo: BTreeMap<(u16, u64), BTreeMap<(u16, u64), u64>>,
     views: BTreeMap<ViewId, (Vec<MemberId>, Option<u64>)>,
     inside: BTreeMap<(u16, u64), View>,
     submitted: BTreeMap<(u16, u64), u64>,
     delivered: BTreeMap<(u16, u64), u64>,
     leaving: BTreeSet<u16>,
-    /// Which life used a ballot first.
+    /// Which incarnation used a ballot first.
     ballots: BTreeMap<Ballot, MemberId>,
     /// The bytes of each value, wherever it was seen.
     payloads: BTreeMap<ValueId, Body>,
@@ -93,10 +93,10 @@ impl Judge {
         self.log.last_key_value().map_or(0, |(at, _)| at + 1)
     }
 
-    pub fn started(&mut self, node: u16, life: u64, forgot: bool, engine: &Paxos) {
+    pub fn started(&mut self, node: u16, incarnation: u64, forgot: bool, engine: &Paxos) {
         self.seen.insert(node, 0);
         self.leaving.remove(&node);
-        self.places.insert((node, life), None);
+        self.places.insert((node, incarnation), None);
         if let (false, Some(acceptor), Some(promised)) = (forgot, engine.acceptor(), self.promised.get(&node)) {
             let now = acceptor.promised;
             assert!(now >= *promised, "promises: n{node} promised {promised} and starts with {now}");
@@ -222,18 +222,18 @@ impl Judge {
         }
     }
 
-    pub fn submitted(&mut self, node: u16, life: u64, count: u64) {
-        self.submitted.insert((node, life), count);
+    pub fn submitted(&mut self, node: u16, incarnation: u64, count: u64) {
+        self.submitted.insert((node, incarnation), count);
     }
 
-    pub fn delivered(&mut self, node: u16, life: u64, delivery: &Delivery) {
+    pub fn delivered(&mut self, node: u16, incarnation: u64, delivery: &Delivery) {
         self.deliveries += 1;
         let bytes = delivery.payload.to_bytes().to_vec();
         let place = delivery.position.0;
         let known = self.order.entry(place).or_insert_with(|| bytes.clone());
         assert!(*known == bytes, "one order: place {place} at n{node}");
-        let last = self.places.insert((node, life), Some(place)).flatten();
-        let inside = self.inside.get(&(node, life)).expect("member: delivers outside any view");
+        let last = self.places.insert((node, incarnation), Some(place)).flatten();
+        let inside = self.inside.get(&(node, incarnation)).expect("member: delivers outside any view");
         assert_eq!(inside.kind, ViewKind::Regular);
         assert!(last.is_none_or(|last| place == last + 1), "no gap: n{node} was given {last:?}, then {place}");
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -242,28 +242,29 @@ impl Judge {
         let count = words.next().unwrap();
         assert_eq!((delivery.sender.node.0, delivery.sender.incarnation.0), sender, "sender");
         assert!(inside.members.contains(&delivery.sender), "sender is a member");
-        let fifo = self.fifo.entry((node, life)).or_default().entry(sender).or_insert(0);
+        let fifo = self.fifo.entry((node, incarnation)).or_default().entry(sender).or_insert(0);
         assert!(count > *fifo, "sender's order: n{node} was given {count} after {fifo} of {sender:?}");
         *fifo = count;
-        if sender == (node, life) {
+        if sender == (node, incarnation) {
             let own = self.delivered.entry(sender).or_default();
-            assert!(count == *own + 1, "own messages: {count} after {own} at n{node}.{life}");
+            assert!(count == *own + 1, "own messages: {count} after {own} at n{node}.{incarnation}");
             *own = count;
             assert!(delivery.id.is_some(), "own message named");
         }
     }
 
-    pub fn installed(&mut self, node: u16, life: u64, view: &View) {
-        let me = MemberId::new(node, life);
+    pub fn installed(&mut self, node: u16, incarnation: u64, view: &View) {
+        let me = MemberId::new(node, incarnation);
         assert!(view.members.contains(&me), "member of its own views");
-        let before = self.inside.insert((node, life), view.clone());
+        let before = self.inside.insert((node, incarnation), view.clone());
         if view.kind == ViewKind::Transitional {
             assert_eq!(before.map(|before| before.id), Some(view.id), "closes the view it was in");
             return;
         }
         assert!(before.as_ref().is_none_or(|b| b.kind == ViewKind::Transitional && b.id < view.id), "views alternate");
         let moves = before.as_ref().is_some_and(|before| before.id.number + 1 == view.id.number);
-        let last = self.places.get(&(node, life)).copied().flatten().filter(|_| moves && view.moved_together != [me]);
+        let last =
+            self.places.get(&(node, incarnation)).copied().flatten().filter(|_| moves && view.moved_together != [me]);
         assert!(before.is_some() || view.members == [me], "alone at first");
         let together = before.map_or(vec![me], |before| before.members);
         assert_eq!(view.moved_together, together, "who moves together");
@@ -272,12 +273,12 @@ impl Judge {
         assert_eq!(known.0, view.members, "one membership for each view");
         assert!(last.is_none_or(|last| known.1.is_none_or(|place| place == last)), "views at one place");
         known.1 = known.1.or(last);
-        self.places.insert((node, life), known.1);
+        self.places.insert((node, incarnation), known.1);
     }
 
-    /// Why the view of a node's life replaced the one before.
-    pub fn why(&self, node: u16, life: u64) -> String {
-        self.inside.get(&(node, life)).map(View::why).unwrap_or_default()
+    /// Why the view of a node's incarnation replaced the one before.
+    pub fn why(&self, node: u16, incarnation: u64) -> String {
+        self.inside.get(&(node, incarnation)).map(View::why).unwrap_or_default()
     }
 
     pub fn leaves(&mut self, node: u16) {
@@ -291,8 +292,8 @@ impl Judge {
     /// Which hosts lack which of their own messages.
     pub fn owed(&self, world: &World) -> Vec<(NodeId, u64, u64)> {
         let owed = |(host, node): (&super::world::Host, u16)| {
-            let count = self.submitted.get(&(node, host.life)).copied().unwrap_or(0);
-            let done = self.delivered.get(&(node, host.life)).copied().unwrap_or(0);
+            let count = self.submitted.get(&(node, host.incarnation)).copied().unwrap_or(0);
+            let done = self.delivered.get(&(node, host.incarnation)).copied().unwrap_or(0);
             (host.up && done < count).then_some((NodeId(node), done, count))
         };
         world.hosts.iter().zip(0..).filter_map(owed).collect()

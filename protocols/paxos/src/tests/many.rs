@@ -1,7 +1,7 @@
 //! A log that is merged with others.
 use super::solo::{Solo, other};
 use super::world::World;
-use crate::ballot::{Item, Lives};
+use crate::ballot::{Incarnations, Item};
 use crate::config::Storage;
 use crate::packet::Content;
 use consort_types::Instant;
@@ -21,7 +21,7 @@ fn a_coordinator_skips_where_that_leads_on_and_once_at_a_time() {
     assert!(!skips(&mut solo, 1), "the next slot is free already");
     assert!(skips(&mut solo, 90) && !skips(&mut solo, 95), "one is under way");
     let at = solo.engine.learner().next();
-    let vote = Content::Vote { ballot, at, lives: Lives::default() };
+    let vote = Content::Vote { ballot, at, incarnations: Incarnations::default() };
     solo.hand(other(1), vote);
     assert_eq!(solo.engine.learner().entry(at).map(|entry| entry.item.clone()), Some(Item::Skip(90)));
     assert_eq!(solo.engine.learner().head().slots, 89);

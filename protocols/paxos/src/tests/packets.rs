@@ -25,9 +25,9 @@ fn items() -> [Item; 7] {
 }
 
 fn samples() -> Vec<Packet> {
-    let lives = [MemberId::new(0, 3), MemberId::new(1, 1)].into_iter().collect();
+    let incarnations = [MemberId::new(0, 3), MemberId::new(1, 1)].into_iter().collect();
     let accepted = (8..).zip(items()).map(|(at, item)| (at, BALLOT, item)).collect();
-    let told = Told { lives, next: 8, accepted };
+    let told = Told { incarnations, next: 8, accepted };
     let beat = Beat {
         number: 3,
         acceptor: Acceptance::Ready,
@@ -49,7 +49,7 @@ fn samples() -> Vec<Packet> {
         Content::Prepare { ballot: BALLOT, from: 3 },
         Content::Promise { ballot: BALLOT, told: told.clone() },
         Content::Nack { ballot: BALLOT, promised: Ballot::ZERO },
-        Content::Vote { ballot: BALLOT, at: 3, lives: told.lives.clone() },
+        Content::Vote { ballot: BALLOT, at: 3, incarnations: told.incarnations.clone() },
         Content::Fetch(vec![ID, ID]),
         Content::Learn(4),
         Content::Learnt { from: 4, entries: items().map(|item| (item.clone(), body_of(&item))).into() },
@@ -75,11 +75,11 @@ fn checkpoint() -> Checkpoint {
 }
 
 fn log_start() -> Box<LogStart> {
-    let lives = [MemberId::new(0, 3)].into_iter().collect();
+    let incarnations = [MemberId::new(0, 3)].into_iter().collect();
     Box::new(LogStart {
         log: LogId(5),
         founders: vec![MemberId::new(0, 3)],
-        lives,
+        incarnations,
         promised: BALLOT,
         from: checkpoint(),
     })
@@ -127,7 +127,7 @@ fn records_read_back_and_no_mutation_panics() {
     let mut records = vec![
         Record::Checkpoint(log_start()),
         Record::Empty,
-        Record::Life(MemberId::new(2, 8)),
+        Record::Incarnation(MemberId::new(2, 8)),
         Record::Promised(BALLOT),
         Record::Decided(12),
     ];

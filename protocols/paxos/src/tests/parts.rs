@@ -1,7 +1,7 @@
 //! The parts by themselves: acceptor, coordinator, learner, proposer, settings.
 use super::body;
 use crate::acceptor::{Acceptor, Answer, Standing, latest};
-use crate::ballot::{Ballot, Item, Lives, ValueId};
+use crate::ballot::{Ballot, Incarnations, Item, ValueId};
 use crate::config::Config;
 use crate::coordinator::Leading;
 use crate::learner::{Learner, Meaning};
@@ -60,8 +60,9 @@ fn an_acceptor_tells_what_it_accepted_above_what_both_know() {
     for at in 3..8 {
         acceptor.accept(ballot(1, A), at, &Item::Nothing, None);
     }
-    let told =
-        |next, from| acceptor.tell(Lives::default(), next, from).accepted.iter().map(|e| e.0).collect::<Vec<_>>();
+    let told = |next, from| {
+        acceptor.tell(Incarnations::default(), next, from).accepted.iter().map(|e| e.0).collect::<Vec<_>>()
+    };
     assert_eq!((told(5, 0), told(4, 7)), (vec![5, 6, 7], vec![7]));
 }
 

@@ -1,5 +1,5 @@
 //! What a node reads from its disk.
-use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::learner::Checkpoint;
 use crate::record::{LogStart, Record};
 use crate::{Config, Paxos};
@@ -19,7 +19,13 @@ fn started(records: Vec<Record>) -> Paxos {
     let config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
     let mut engine = Paxos::new(config, Incarnation(9)).unwrap();
     let from = Checkpoint::default();
-    let start = LogStart { log: LogId(5), founders: Vec::new(), lives: Lives::default(), promised: Ballot::ZERO, from };
+    let start = LogStart {
+        log: LogId(5),
+        founders: Vec::new(),
+        incarnations: Incarnations::default(),
+        promised: Ballot::ZERO,
+        from,
+    };
     let records = records.into_iter().chain([Record::Checkpoint(Box::new(start))]).map(|record| record.encode());
     engine.start(Instant::ZERO, &records.collect::<Vec<_>>());
     engine
@@ -60,7 +66,7 @@ fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
     let start = LogStart {
         log: LogId(4),
         founders: Vec::new(),
-        lives: Lives::default(),
+        incarnations: Incarnations::default(),
         promised: Ballot::ZERO,
         from: Checkpoint::default(),
     };

@@ -132,7 +132,7 @@ fn a_member_that_missed_more_starts_anew_and_an_acceptor_takes_its_promises_alon
     //= X84 test
     for (seed, storage) in (4..12).zip([Storage::Memory, Storage::Sync].into_iter().cycle()) {
         let mut world = world(seed, storage, |_| {});
-        let (life, promised) = (world.hosts[2].life, world.hosts[2].engine.acceptor().unwrap().promised);
+        let (incarnation, promised) = (world.hosts[2].incarnation, world.hosts[2].engine.acceptor().unwrap().promised);
         for other in [0, 1, 3] {
             world.cut(2, other);
             world.cut(other, 2);
@@ -141,7 +141,7 @@ fn a_member_that_missed_more_starts_anew_and_an_acceptor_takes_its_promises_alon
         world.heal();
         settles(&mut world);
         let host = &world.hosts[2];
-        assert!(host.life > life && world.restarts == 1, "seed {seed}: {} restarts", world.restarts);
+        assert!(host.incarnation > incarnation && world.restarts == 1, "seed {seed}: {} restarts", world.restarts);
         let acceptor = host.engine.acceptor().unwrap();
         assert!(acceptor.promised >= promised && acceptor.standing == Standing::Voting);
     }
@@ -233,8 +233,9 @@ fn a_disk_without_a_checkpoint_counts_as_empty_for_ever() {
     let (engine, written) = engine(&records);
     assert!(engine.acceptor().unwrap().is_blank() && engine.learner().next() == 0);
     assert_eq!(written, [(3 + 1, Record::Empty)]);
-    let (lives, promised, from) = Default::default();
-    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), lives, promised, from };
+    let (incarnations, promised, from) = Default::default();
+    let start =
+        crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), incarnations, promised, from };
     let later = [Record::Empty, Record::Checkpoint(Box::new(start))].map(|record| record.encode());
     let (engine, _) = self::engine(&[records.to_vec(), later.to_vec()].concat());
     assert!(engine.acceptor().unwrap().votes() && engine.acceptor().unwrap().is_fresh());

@@ -30,9 +30,10 @@ pub fn nobody_uses_a_ballot_before_its_disk_holds_it() {
     let mut world = World::new(3, 3, 3, Storage::Sync);
     let config = crate::Config { me: NodeId(0), ..world.config.clone() };
     let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
-    // It knows its log, and that it promised round 41 to an earlier life of its own.
-    let (lives, promised, from) = Default::default();
-    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), lives, promised, from };
+    // It knows its log, and that it promised round 41 to an earlier incarnation of its own.
+    let (incarnations, promised, from) = Default::default();
+    let start =
+        crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), incarnations, promised, from };
     let log = crate::record::Record::Checkpoint(Box::new(start)).encode();
     let owner = consort_types::MemberId::new(0, 8);
     let old = Ballot { generation: 0, round: 41, owner };
@@ -335,7 +336,7 @@ pub fn an_acceptor_that_forgot_is_not_taken_for_the_one_that_began_the_log() {
     world.restart(lost);
     world.run(2_000);
     let votes = world.hosts[usize::from(lost)].engine.acceptor().unwrap().votes();
-    assert!(!votes, "quorum: n{lost} votes, and an earlier life of it began the log");
+    assert!(!votes, "quorum: n{lost} votes, and an earlier incarnation of it began the log");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! One engine whose only peers are a test: what it is told, and what it says.
-use crate::ballot::{Ballot, Item, Lives, LogId, ValueId};
+use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::config::Config;
 use crate::coordinator::Role;
 use crate::engine::Paxos;
@@ -12,7 +12,7 @@ use consort_wire::Packet as _;
 
 pub const LOG: LogId = LogId(5);
 
-/// Another node in its first life; this one is node 0 in its ninth.
+/// Another node in its first incarnation; this one is node 0 in its ninth.
 pub const fn other(node: u16) -> MemberId {
     MemberId::new(node, 1)
 }
@@ -21,8 +21,14 @@ pub const ME: MemberId = MemberId::new(0, 9);
 
 /// What a disk holds behind everything else that it needs.
 pub fn log_start() -> Record {
-    let (lives, from) = (Lives::default(), Checkpoint::default());
-    Record::Checkpoint(Box::new(LogStart { log: LOG, founders: Vec::new(), lives, promised: Ballot::ZERO, from }))
+    let (incarnations, from) = (Incarnations::default(), Checkpoint::default());
+    Record::Checkpoint(Box::new(LogStart {
+        log: LOG,
+        founders: Vec::new(),
+        incarnations,
+        promised: Ballot::ZERO,
+        from,
+    }))
 }
 
 pub fn ballot(round: u64, owner: MemberId) -> Ballot {

@@ -2,7 +2,7 @@
 //! allows once acceptors restart, forget and are trimmed. Broken on purpose (`mutant.rs`), each rule fails its scene.
 use super::body;
 use super::solo::{LOG, ME, Solo, ballot, beat, lead, named, other, recovered, says};
-use crate::ballot::{Ballot, Item, Lives};
+use crate::ballot::{Ballot, Incarnations, Item};
 use crate::coordinator::Role;
 use crate::packet::{Beat, Content, Told, Value};
 use crate::record::{LogStart, Record};
@@ -20,8 +20,8 @@ fn accept(ballot: Ballot, at: u64, item: Item) -> Content {
     Content::Accept { ballot, at, item, hops: 0 }
 }
 
-/// Later lives of these nodes are known.
-fn lives(later: &[MemberId]) -> Lives {
+/// Later incarnations of these nodes are known.
+fn incarnations(later: &[MemberId]) -> Incarnations {
     later.iter().copied().collect()
 }
 
@@ -65,33 +65,33 @@ pub fn a_request_that_comes_again_is_promised_again() {
 pub fn two_lives_of_one_node_never_share_a_ballot() {
     //= X02 test
     let (_, ballot) = Solo::standing(3);
-    assert!(ballot.owner == ME, "ballots: {ballot} names no life of {ME}");
+    assert!(ballot.owner == ME, "ballots: {ballot} names no incarnation of {ME}");
 }
 
 #[test]
-pub fn votes_of_a_life_that_has_a_later_one_do_not_count() {
+pub fn votes_of_an_incarnation_that_has_a_later_one_do_not_count() {
     //= X31 test
     let (mut solo, ballot) = Solo::leading(5);
     solo.rounds(5, 0);
-    let vote = |lives| Content::Vote { ballot, at: 0, lives };
+    let vote = |incarnations| Content::Vote { ballot, at: 0, incarnations };
     // The first is forgotten by the time of the second: with this node's own there are two of five.
-    solo.hand(other(1), vote(Lives::default()));
-    solo.hand(other(4), vote(lives(&[MemberId::new(1, 2)])));
+    solo.hand(other(1), vote(Incarnations::default()));
+    solo.hand(other(4), vote(incarnations(&[MemberId::new(1, 2)])));
     assert!(solo.engine.learner().next() == 0, "quorum: it decides by a vote that is forgotten");
-    solo.hand(other(3), vote(Lives::default()));
+    solo.hand(other(3), vote(Incarnations::default()));
     assert_eq!(solo.engine.learner().next(), 1, "three of five");
 }
 
 #[test]
-pub fn promises_of_a_life_that_has_a_later_one_do_not_count() {
+pub fn promises_of_an_incarnation_that_has_a_later_one_do_not_count() {
     //= X31 test
     let (mut solo, ballot) = Solo::standing(5);
-    let promise = |lives| Content::Promise { ballot, told: Told { lives, ..Told::default() } };
-    solo.hand(other(1), promise(Lives::default()));
-    solo.hand(other(4), promise(lives(&[MemberId::new(1, 2)])));
+    let promise = |incarnations| Content::Promise { ballot, told: Told { incarnations, ..Told::default() } };
+    solo.hand(other(1), promise(Incarnations::default()));
+    solo.hand(other(4), promise(incarnations(&[MemberId::new(1, 2)])));
     assert!(!solo.leads(), "quorum: it leads by a promise that is forgotten");
-    solo.hand(MemberId::new(1, 2), promise(lives(&[MemberId::new(1, 2)])));
-    assert!(solo.leads(), "the later life promises anew");
+    solo.hand(MemberId::new(1, 2), promise(incarnations(&[MemberId::new(1, 2)])));
+    assert!(solo.leads(), "the later incarnation promises anew");
 }
 
 #[test]
@@ -129,7 +129,7 @@ pub fn what_others_accepted_is_proposed_again_once_its_payload_is_held() {
 fn in_view() -> (Solo, Ballot) {
     let (mut solo, ballot) = Solo::leading(3);
     solo.rounds(3, 0);
-    solo.hand(other(1), Content::Vote { ballot, at: 0, lives: Lives::default() });
+    solo.hand(other(1), Content::Vote { ballot, at: 0, incarnations: Incarnations::default() });
     assert_eq!(solo.engine.learner().present().last.len(), 3);
     (solo, ballot)
 }
@@ -173,8 +173,8 @@ pub fn one_that_promised_nothing_binds_itself_to_no_log_that_others_may_leave() 
     //= X57 test
     let cases = [([ME, other(1), other(2)], true), ([ME, other(1), MemberId::new(2, 0)], false)];
     for (founders, stands) in cases.into_iter().chain([([MemberId::new(0, 8), other(1), other(2)], false)]) {
-        let (lives, from) = (Lives::default(), Default::default());
-        let start = LogStart { log: LOG, founders: founders.into(), lives, promised: Ballot::ZERO, from };
+        let (incarnations, from) = (Incarnations::default(), Default::default());
+        let start = LogStart { log: LOG, founders: founders.into(), incarnations, promised: Ballot::ZERO, from };
         let mut solo = Solo::with(3, &[Record::Checkpoint(Box::new(start))]);
         (1..3).for_each(|node| drop(solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))))));
         let said = solo.tick();
@@ -305,7 +305,7 @@ pub fn nothing_new_overtakes_what_others_accepted() {
     let new = |c: &Content| matches!(c, Content::Accept { at: 2, .. });
     said.extend(solo.rounds(3, 1));
     assert!(solo.leads() && !says(&said, new), "sender's order: it opens new instances before inherited ones close");
-    assert!(says(&solo.hand(other(1), Content::Vote { ballot, at: 1, lives: Lives::default() }), new));
+    assert!(says(&solo.hand(other(1), Content::Vote { ballot, at: 1, incarnations: Incarnations::default() }), new));
 }
 
 #[test]
@@ -346,7 +346,7 @@ pub fn no_value_is_proposed_a_window_beyond_what_is_not_decided() {
             let Content::Accept { at, item: Item::Value(_), .. } = content else { continue };
             last = last.max(at);
             if at > first {
-                said.extend(solo.hand(other(1), Content::Vote { ballot, at, lives: Lives::default() }));
+                said.extend(solo.hand(other(1), Content::Vote { ballot, at, incarnations: Incarnations::default() }));
             }
         }
     }
@@ -365,7 +365,7 @@ pub fn one_that_leads_leaves_once_the_others_have_the_view_without_it() {
         _ => None,
     };
     let at = said.iter().find_map(|(_, content)| is_view(content)).unwrap();
-    solo.hand(other(1), Content::Vote { ballot, at, lives: Lives::default() });
+    solo.hand(other(1), Content::Vote { ballot, at, incarnations: Incarnations::default() });
     let present = solo.engine.learner().present();
     let (number, members) = (present.number, present.last.len());
     assert_eq!(members, 2, "it is out");
@@ -421,7 +421,7 @@ pub fn a_vote_that_comes_twice_counts_once() {
     //= X14 test
     let (mut solo, ballot) = Solo::leading(5);
     solo.rounds(5, 0);
-    let vote = Content::Vote { ballot, at: 0, lives: Lives::default() };
+    let vote = Content::Vote { ballot, at: 0, incarnations: Incarnations::default() };
     (0..3).for_each(|_| drop(solo.hand(other(1), vote.clone())));
     assert!(solo.engine.learner().next() == 0, "quorum: it decides by one vote of another that came three times");
     solo.hand(other(2), vote);

@@ -27,7 +27,7 @@ pub enum Disk {
 pub struct Host {
     pub engine: Paxos,
     pub up: bool,
-    pub life: u64,
+    pub incarnation: u64,
     /// What would outlast a crash.
     disk: Vec<(Ticket, Bytes)>,
     /// What is being written.
@@ -50,7 +50,7 @@ impl Host {
 enum Event {
     Arrive { from: MemberId, to: u16, epoch: Option<u64>, lane: Lane, packet: Packet },
     Timer { node: u16 },
-    Written { node: u16, life: u64, ticket: Ticket },
+    Written { node: u16, incarnation: u64, ticket: Ticket },
     Broken { node: u16, peer: u16 },
     Redial { a: u16, b: u16 },
     Start { node: u16 },
@@ -70,7 +70,7 @@ pub struct World {
     pub unlinked: BTreeSet<(u16, u16)>,
     dialled: BTreeSet<(u16, u16)>,
     pub loss: f64,
-    lives: u64,
+    incarnations: u64,
     /// Nodes that retain more or less than the others.
     pub retains: BTreeMap<u16, usize>,
     pub judge: Judge,
@@ -103,7 +103,7 @@ impl World {
         let host = |node: &NodeId| Host {
             engine: engine(&config, *node, 1),
             up: false,
-            life: 1,
+            incarnation: 1,
             disk: Vec::new(),
             writing: Vec::new(),
             disk_free: 0,
@@ -122,7 +122,7 @@ impl World {
             unlinked: BTreeSet::new(),
             dialled: BTreeSet::new(),
             loss: 0.0,
-            lives: 1,
+            incarnations: 1,
             retains: BTreeMap::new(),
             judge: Judge::new(&config),
             story: false,
@@ -206,7 +206,7 @@ impl World {
                     self.drain(node);
                 }
             }
-            Event::Written { node, life, ticket } => self.written(node, life, ticket),
+            Event::Written { node, incarnation, ticket } => self.written(node, incarnation, ticket),
             Event::Broken { node, peer } => self.tell_link(node, peer, Link::Down),
             Event::Redial { a, b } if self.connects(a, b) => {
                 self.dialled.remove(&(a, b));
@@ -237,21 +237,21 @@ impl World {
         let now = Instant(self.now);
         let retain = self.retains.get(&node).copied().unwrap_or(self.config.retain);
         let host = &mut self.hosts[usize::from(node)];
-        host.engine = engine(&Config { retain, ..self.config.clone() }, NodeId(node), host.life);
+        host.engine = engine(&Config { retain, ..self.config.clone() }, NodeId(node), host.incarnation);
         host.up = true;
         host.disk_free = self.now;
         host.disk.iter_mut().zip(1..).for_each(|((number, _), ticket)| *number = Ticket(ticket));
         let records = host.records();
         host.engine.start(now, &records);
-        let (life, forgot) = (host.life, host.forgot);
-        self.judge.started(node, life, forgot, &self.hosts[usize::from(node)].engine);
-        self.tell(|| format!("n{node} starts as {life} with {} records", records.len()));
+        let (incarnation, forgot) = (host.incarnation, host.forgot);
+        self.judge.started(node, incarnation, forgot, &self.hosts[usize::from(node)].engine);
+        self.tell(|| format!("n{node} starts as {incarnation} with {} records", records.len()));
         self.drain(node);
     }
 
-    fn written(&mut self, node: u16, life: u64, ticket: Ticket) {
+    fn written(&mut self, node: u16, incarnation: u64, ticket: Ticket) {
         let host = &mut self.hosts[usize::from(node)];
-        if !host.up || host.life != life {
+        if !host.up || host.incarnation != incarnation {
             return;
         }
         let Some(at) = host.writing.iter().position(|(known, _)| *known == ticket) else { return };
@@ -277,16 +277,16 @@ impl World {
                 Output::Send { to, lane, packet } => self.transmit(node, to, lane, packet),
                 Output::Persist { ticket, record, .. } => self.write(node, ticket, record),
                 Output::Deliver(delivery) => {
-                    let life = self.hosts[at].life;
-                    self.judge.delivered(node, life, &delivery);
+                    let incarnation = self.hosts[at].incarnation;
+                    self.judge.delivered(node, incarnation, &delivery);
                 }
                 Output::Install(view) => {
                     self.tell(|| format!("n{node} {:?} {} {:?}", view.kind, view.id, names(&view.members)));
                     if view.kind == ViewKind::Regular {
                         resume = Some(view.id);
                     }
-                    let life = self.hosts[at].life;
-                    self.judge.installed(node, life, &view);
+                    let incarnation = self.hosts[at].incarnation;
+                    self.judge.installed(node, incarnation, &view);
                 }
                 Output::Trim { up_to } => self.hosts[at].disk.retain(|(ticket, _)| *ticket > up_to),
                 Output::Restart { cause, records } => {
@@ -314,9 +314,9 @@ impl World {
         let host = &mut self.hosts[usize::from(node)];
         host.disk_free = host.disk_free.max(self.now) + takes / if self.rng.chance(0.9) { 10 } else { 1 };
         host.writing.push((ticket, record));
-        let (done, life) = (host.disk_free, host.life);
+        let (done, incarnation) = (host.disk_free, host.incarnation);
         if !self.stalled.contains(&node) {
-            self.schedule(done, Event::Written { node, life, ticket });
+            self.schedule(done, Event::Written { node, incarnation, ticket });
         }
     }
 
@@ -329,9 +329,9 @@ impl World {
     pub fn unstall(&mut self, node: u16) {
         if self.stalled.remove(&node) {
             let host = &self.hosts[usize::from(node)];
-            let (life, waiting) = (host.life, host.writing.clone());
+            let (incarnation, waiting) = (host.incarnation, host.writing.clone());
             for ((ticket, _), after) in waiting.into_iter().zip(1..) {
-                self.schedule(self.now + after * 20_000, Event::Written { node, life, ticket });
+                self.schedule(self.now + after * 20_000, Event::Written { node, incarnation, ticket });
             }
         }
     }
@@ -342,7 +342,8 @@ impl World {
     }
 
     fn transmit(&mut self, from: u16, to: Destination, lane: Lane, packet: Packet) {
-        let member = MemberId { node: NodeId(from), incarnation: Incarnation(self.hosts[usize::from(from)].life) };
+        let member =
+            MemberId { node: NodeId(from), incarnation: Incarnation(self.hosts[usize::from(from)].incarnation) };
         self.judge.sent(member, &packet);
         self.judge.depends(member, &packet);
         for node in (0..self.nodes()).filter(|node| *node != from) {
@@ -435,9 +436,9 @@ impl World {
 
     pub fn restart(&mut self, node: u16) {
         if !self.hosts[usize::from(node)].up {
-            self.lives += 1;
+            self.incarnations += 1;
             let host = &mut self.hosts[usize::from(node)];
-            (host.life, host.count) = (self.lives, 0);
+            (host.incarnation, host.count) = (self.incarnations, 0);
             self.start(node);
         }
     }
@@ -480,7 +481,7 @@ impl World {
         if !host.up {
             return false;
         }
-        let mut text = format!("{node} {} {} ", host.life, host.count + 1).into_bytes();
+        let mut text = format!("{node} {} {} ", host.incarnation, host.count + 1).into_bytes();
         text.resize(text.len().max(len), b'.');
         let class = if self.rng.chance(0.1) { Class::Control } else { Class::Client };
         let class = if len > 100 { Class::Client } else { class };
@@ -490,8 +491,8 @@ impl World {
         let done = host.engine.submit(Instant(self.now), submission).is_ok();
         if done {
             host.count += 1;
-            let (life, count) = (host.life, host.count);
-            self.judge.submitted(node, life, count);
+            let (incarnation, count) = (host.incarnation, host.count);
+            self.judge.submitted(node, incarnation, count);
         }
         self.drain(node);
         done
@@ -521,7 +522,7 @@ impl World {
     pub fn describe(&self) -> String {
         let tell = |(host, node): (&Host, u16)| {
             let state = if host.up { host.engine.describe(Instant(self.now)) } else { "down".into() };
-            format!("n{node} ({}, log {}): {state}\n", host.life, host.engine.log())
+            format!("n{node} ({}, log {}): {state}\n", host.incarnation, host.engine.log())
         };
         self.hosts.iter().zip(0..).map(tell).collect()
     }
@@ -534,8 +535,8 @@ impl World {
     }
 }
 
-fn engine(config: &Config, node: NodeId, life: u64) -> Paxos {
-    Paxos::new(Config { me: node, ..config.clone() }, Incarnation(life)).unwrap()
+fn engine(config: &Config, node: NodeId, incarnation: u64) -> Paxos {
+    Paxos::new(Config { me: node, ..config.clone() }, Incarnation(incarnation)).unwrap()
 }
 
 pub fn names(members: &[MemberId]) -> Vec<String> {

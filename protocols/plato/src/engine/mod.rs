@@ -58,7 +58,7 @@ fn rides(service: Service) -> Service {
 }
 
 impl Plato {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`PlatoConfigError`] if the settings cannot work.

@@ -254,7 +254,7 @@ fn what_one_member_alone_finds_out_while_it_fetches_does_not_decide_where_the_tr
 fn what_stands_behind_a_gap_is_not_taken_in_when_the_gap_is_closed_for_the_end_of_the_view() {
     //= P41 test
     let mut cluster = Cluster::new(4, usual);
-    // Of three packets of node 4, node 2 lacks the first and node 3 the last, and nobody else lives on.
+    // Of three packets of node 4, node 2 lacks the first and node 3 the last, and nobody else incarnations on.
     let mut frozen = false;
     cluster.fate = Box::new(move |from, to, packet| {
         frozen |= matches!(packet, PlatoPacket::Membership(vs::MembershipPacket::Plan(_)));

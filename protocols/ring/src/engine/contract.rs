@@ -77,7 +77,7 @@ impl Engine for Ring {
             return;
         }
         if arrival.from.node == self.io.me.node {
-            self.io.note_life_of_mine(now, arrival.from);
+            self.io.note_own_incarnation(now, arrival.from);
             return;
         }
         let next = match packet {

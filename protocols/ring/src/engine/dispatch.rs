@@ -62,7 +62,8 @@ impl Ring {
         }
     }
 
-    /// Whether a membership packet names lives that configured nodes can have, and a number that this ring could have come to.
+    /// Whether a membership packet names incarnations that configured nodes can have, and a number that this ring could
+    /// have come to.
     fn is_plausible(&self, packet: &RingPacket) -> bool {
         //= M06
         //= M07
@@ -199,8 +200,8 @@ impl Ring {
         io.timers.arm(Timer::Beacon, next);
     }
 
-    /// Whether a regular packet comes from a member, in the life this node knows. In any other state than Operational it
-    /// may come from a member of the ring to be.
+    /// Whether a regular packet comes from a member, in the incarnation this node knows. In any other state than
+    /// Operational it may come from a member of the ring to be.
     pub(super) fn knows(&mut self, from: MemberId) -> bool {
         //= R35
         let known = match &self.state {

@@ -56,7 +56,7 @@ impl RingState {
     }
 }
 impl Ring {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`RingConfigError`] if the settings cannot work.
@@ -95,7 +95,7 @@ impl Ring {
         &self.io.config
     }
 
-    /// This life of the node.
+    /// This incarnation of the node.
     pub const fn incarnation(&self) -> Incarnation {
         self.io.me.incarnation
     }

@@ -1,6 +1,6 @@
 //! Extended Virtual Synchrony as predicates over what the members of rings were told.
 //!
-//! One [`EvsTrace`] for each life of each node. [`check`] says at any time whether what happened so far was promised;
+//! One [`EvsTrace`] for each incarnation of each node. [`check`] says at any time whether what happened so far was promised;
 //! [`check_end`] says it of a world that has come to rest. Part of tests and of the bounded search, of no release.
 
 mod order;
@@ -11,10 +11,10 @@ mod views;
 use consort_types::{MemberId, Position, Seq, View, ViewId, ViewKind};
 use std::collections::BTreeMap;
 
-/// What one life of one node did and was told, in order.
+/// What one incarnation of one node did and was told, in order.
 #[derive(Clone, Debug)]
 pub struct EvsTrace {
-    /// Which life.
+    /// Which incarnation.
     pub me: MemberId,
     /// It crashed or left: it owes nothing any more.
     pub over: bool,
@@ -116,9 +116,9 @@ pub(crate) type EvsVerdict = Result<(), String>;
 /// # Errors
 /// The first broken promise, beginning with its rule.
 pub fn check<'a>(traces: impl IntoIterator<Item = &'a EvsTrace>) -> Result<(), String> {
-    let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    views::check(&lives)?;
-    order::check(&lives)
+    let incarnations = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    views::check(&incarnations)?;
+    order::check(&incarnations)
 }
 
 /// Checks a world at rest: no faults, nothing under way.
@@ -126,37 +126,37 @@ pub fn check<'a>(traces: impl IntoIterator<Item = &'a EvsTrace>) -> Result<(), S
 /// # Errors
 /// The first broken promise, beginning with its rule.
 pub fn check_end<'a>(traces: impl IntoIterator<Item = &'a EvsTrace>) -> Result<(), String> {
-    let lives = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    views::check(&lives)?;
-    order::check(&lives)?;
-    views::check_end(&lives)?;
-    order::check_end(&lives)
+    let incarnations = traces.into_iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    views::check(&incarnations)?;
+    order::check(&incarnations)?;
+    views::check_end(&incarnations)?;
+    order::check_end(&incarnations)
 }
 
-/// W1, D3: the events of one life make sense by themselves.
+/// W1, D3: the events of one incarnation make sense by themselves.
 fn parse(trace: &EvsTrace) -> Result<TraceByView<'_>, String> {
     let me = trace.me;
-    let mut life =
+    let mut incarnation =
         TraceByView { me, over: trace.over, accepted: Vec::new(), stays: Vec::new(), index: BTreeMap::new() };
     for event in &trace.events {
         match event {
-            EvsEvent::Accepted(text) => life.accepted.push(text),
-            EvsEvent::Installed(view) => install(&mut life, view)?,
+            EvsEvent::Accepted(text) => incarnation.accepted.push(text),
+            EvsEvent::Installed(view) => install(&mut incarnation, view)?,
             EvsEvent::Numbered(..) | EvsEvent::Delivered(_) | EvsEvent::Primary(_) => {
-                let Some(stay) = life.stays.last_mut() else {
+                let Some(stay) = incarnation.stays.last_mut() else {
                     return Err(format!("W1: {me} does {event:?} before any view"));
                 };
                 happen(me, stay, event)?;
             }
         }
     }
-    Ok(life)
+    Ok(incarnation)
 }
 
-fn install<'a>(life: &mut TraceByView<'a>, view: &'a View) -> EvsVerdict {
-    let me = life.me;
-    let closed = life.stays.last().is_none_or(|stay| stay.transitional.is_some());
-    match (view.kind, life.stays.last_mut()) {
+fn install<'a>(incarnation: &mut TraceByView<'a>, view: &'a View) -> EvsVerdict {
+    let me = incarnation.me;
+    let closed = incarnation.stays.last().is_none_or(|stay| stay.transitional.is_some());
+    match (view.kind, incarnation.stays.last_mut()) {
         (ViewKind::Transitional, Some(stay)) if stay.transitional.is_none() && view.id == stay.view.id => {
             stay.transitional = Some(view);
         }
@@ -164,10 +164,10 @@ fn install<'a>(life: &mut TraceByView<'a>, view: &'a View) -> EvsVerdict {
             if let Some(last) = last {
                 last.continues = true;
             }
-            life.index.insert(view.id, life.stays.len());
+            incarnation.index.insert(view.id, incarnation.stays.len());
             let (regular, after, numbered) = Default::default();
             let (transitional, primary, continues) = (None, false, false);
-            life.stays.push(ViewStay { view, regular, transitional, after, numbered, primary, continues });
+            incarnation.stays.push(ViewStay { view, regular, transitional, after, numbered, primary, continues });
         }
         _ => return Err(format!("W1: {me} is told {:?} {} out of turn", view.kind, view.id)),
     }

@@ -3,15 +3,15 @@ use super::{EvsMessage, EvsVerdict, TraceByView, ViewStay};
 use consort_types::{MemberId, Position, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(super) fn check(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    lives.iter().try_for_each(once)?;
-    lives.iter().try_for_each(in_order)?;
-    one_place_one_message(lives)?;
-    virtual_synchrony(lives)?;
-    no_gaps(lives)?;
-    causal(lives)?;
-    safe(lives)?;
-    one_order(lives)
+pub(super) fn check(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    incarnations.iter().try_for_each(once)?;
+    incarnations.iter().try_for_each(in_order)?;
+    one_place_one_message(incarnations)?;
+    virtual_synchrony(incarnations)?;
+    no_gaps(incarnations)?;
+    causal(incarnations)?;
+    safe(incarnations)?;
+    one_order(incarnations)
 }
 
 fn texts(messages: &[&EvsMessage]) -> Vec<String> {
@@ -19,15 +19,18 @@ fn texts(messages: &[&EvsMessage]) -> Vec<String> {
 }
 
 /// D1: nothing twice, and only from members of the view.
-fn once(life: &TraceByView<'_>) -> EvsVerdict {
+fn once(incarnation: &TraceByView<'_>) -> EvsVerdict {
     let mut seen = BTreeSet::new();
-    for stay in &life.stays {
+    for stay in &incarnation.stays {
         for message in stay.delivered() {
             if !seen.insert((message.sender, &message.text)) {
-                return Err(format!("D1: {} delivers {:?} twice", life.me, message.text));
+                return Err(format!("D1: {} delivers {:?} twice", incarnation.me, message.text));
             }
             if !stay.view.members.contains(&message.sender) {
-                return Err(format!("D1: {} delivers {:?} of a stranger in {}", life.me, message.text, stay.view.id));
+                return Err(format!(
+                    "D1: {} delivers {:?} of a stranger in {}",
+                    incarnation.me, message.text, stay.view.id
+                ));
             }
         }
     }
@@ -35,25 +38,25 @@ fn once(life: &TraceByView<'_>) -> EvsVerdict {
 }
 
 /// TO1: places increase while a view holds.
-fn in_order(life: &TraceByView<'_>) -> EvsVerdict {
-    for stay in &life.stays {
+fn in_order(incarnation: &TraceByView<'_>) -> EvsVerdict {
+    for stay in &incarnation.stays {
         let positions: Vec<_> = stay.delivered().map(|message| message.position).collect();
         if !positions.is_sorted_by(|a, b| a < b) {
-            return Err(format!("TO1: {} delivers out of order in {}: {positions:?}", life.me, stay.view.id));
+            return Err(format!("TO1: {} delivers out of order in {}: {positions:?}", incarnation.me, stay.view.id));
         }
     }
     Ok(())
 }
 
-fn all_stays<'a>(lives: &'a [TraceByView<'a>]) -> impl Iterator<Item = (MemberId, &'a ViewStay<'a>)> {
-    lives.iter().flat_map(|life| life.stays.iter().map(|stay| (life.me, stay)))
+fn all_stays<'a>(incarnations: &'a [TraceByView<'a>]) -> impl Iterator<Item = (MemberId, &'a ViewStay<'a>)> {
+    incarnations.iter().flat_map(|incarnation| incarnation.stays.iter().map(|stay| (incarnation.me, stay)))
 }
 
 /// TO1: a place means one message, and a message one place, whoever delivers it.
-fn one_place_one_message(lives: &[TraceByView<'_>]) -> EvsVerdict {
+fn one_place_one_message(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
     let mut at: BTreeMap<(ViewId, Position), &EvsMessage> = BTreeMap::new();
     let mut places: BTreeMap<(MemberId, &str), (ViewId, Position)> = BTreeMap::new();
-    for (me, stay) in all_stays(lives) {
+    for (me, stay) in all_stays(incarnations) {
         for message in stay.delivered() {
             let place = (stay.view.id, message.position);
             let first = *at.entry(place).or_insert(message);
@@ -70,9 +73,9 @@ fn one_place_one_message(lives: &[TraceByView<'_>]) -> EvsVerdict {
 }
 
 /// VS: who went together from one view to the next delivered the same in both its parts.
-fn virtual_synchrony(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    for p in lives {
-        for (pair, q) in p.stays.windows(2).flat_map(|pair| lives.iter().map(move |q| (pair, q))) {
+fn virtual_synchrony(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    for p in incarnations {
+        for (pair, q) in p.stays.windows(2).flat_map(|pair| incarnations.iter().map(move |q| (pair, q))) {
             let (mine, Some(theirs)) = (&pair[0], q.before(pair[1].view.id)) else { continue };
             if mine.view.id != theirs.view.id {
                 continue;
@@ -89,18 +92,18 @@ fn virtual_synchrony(lives: &[TraceByView<'_>]) -> EvsVerdict {
 }
 
 /// All messages of a view that anybody delivered.
-fn known<'a>(lives: &'a [TraceByView<'a>]) -> BTreeMap<ViewId, BTreeMap<Position, &'a EvsMessage>> {
+fn known<'a>(incarnations: &'a [TraceByView<'a>]) -> BTreeMap<ViewId, BTreeMap<Position, &'a EvsMessage>> {
     let mut known: BTreeMap<ViewId, BTreeMap<Position, &EvsMessage>> = BTreeMap::new();
-    for (_, stay) in all_stays(lives) {
+    for (_, stay) in all_stays(incarnations) {
         known.entry(stay.view.id).or_default().extend(stay.delivered().map(|message| (message.position, message)));
     }
     known
 }
 
 /// TO2, TO3: no gaps in the view itself; afterwards only messages of those that did not move along may be missing.
-fn no_gaps(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    let known = known(lives);
-    for (me, stay) in all_stays(lives) {
+fn no_gaps(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    let known = known(incarnations);
+    for (me, stay) in all_stays(incarnations) {
         let Some(last) = stay.delivered().last() else { continue };
         let mine: BTreeSet<_> = stay.delivered().map(|message| message.position).collect();
         let in_view = stay.regular.last().map(|message| message.position);
@@ -120,9 +123,9 @@ fn no_gaps(lives: &[TraceByView<'_>]) -> EvsVerdict {
 }
 
 /// CA: what the sender of a message had delivered before it numbered it, comes before it everywhere.
-fn causal(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    for (me, mine) in all_stays(lives) {
-        for q in lives.iter().filter(|q| q.me != me) {
+fn causal(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    for (me, mine) in all_stays(incarnations) {
+        for q in incarnations.iter().filter(|q| q.me != me) {
             let Some(theirs) = q.stay(mine.view.id) else { continue };
             let own: BTreeSet<_> = mine.delivered().map(|message| message.position).collect();
             let Some((lacks, lacked)) = theirs.delivered().enumerate().find(|(_, m)| !own.contains(&m.position)) else {
@@ -142,12 +145,12 @@ fn causal(lives: &[TraceByView<'_>]) -> EvsVerdict {
 }
 
 /// SF1, SF2, SF3: what one delivers as safe, all deliver that it is safe for.
-fn safe(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    for (me, stay) in all_stays(lives) {
+fn safe(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    for (me, stay) in all_stays(incarnations) {
         for (part, scope, rule) in [(&stay.regular, &stay.view.members[..], "SF1"), (&stay.after, stay.moved(), "SF3")]
         {
             let Some(message) = part.iter().rfind(|message| message.safe) else { continue };
-            for q in lives.iter().filter(|q| scope.contains(&q.me)) {
+            for q in incarnations.iter().filter(|q| scope.contains(&q.me)) {
                 let theirs = q.stay(stay.view.id);
                 if theirs.is_none() && !q.over && rule == "SF1" {
                     let view = stay.view.id;
@@ -182,12 +185,13 @@ fn all_safe_delivered(
 }
 
 /// TO (K11): "delivered before" has no rotation, over all members and all views.
-fn one_order(lives: &[TraceByView<'_>]) -> EvsVerdict {
+fn one_order(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
     type Key = (ViewId, Position);
     let mut after: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
     let mut waits: BTreeMap<Key, usize> = BTreeMap::new();
-    for life in lives {
-        let keys = life.stays.iter().flat_map(|stay| stay.delivered().map(|message| (stay.view.id, message.position)));
+    for incarnation in incarnations {
+        let keys =
+            incarnation.stays.iter().flat_map(|stay| stay.delivered().map(|message| (stay.view.id, message.position)));
         let keys: Vec<_> = keys.collect();
         for key in &keys {
             waits.entry(*key).or_default();
@@ -214,12 +218,13 @@ fn one_order(lives: &[TraceByView<'_>]) -> EvsVerdict {
 }
 
 /// SD: at rest, whoever lives has delivered all it accepted.
-pub(super) fn check_end(lives: &[TraceByView<'_>]) -> EvsVerdict {
-    for life in lives.iter().filter(|life| !life.over) {
-        let own = life.stays.iter().flat_map(ViewStay::delivered).filter(|message| message.sender == life.me);
+pub(super) fn check_end(incarnations: &[TraceByView<'_>]) -> EvsVerdict {
+    for incarnation in incarnations.iter().filter(|incarnation| !incarnation.over) {
+        let own =
+            incarnation.stays.iter().flat_map(ViewStay::delivered).filter(|message| message.sender == incarnation.me);
         let own: BTreeSet<_> = own.map(|message| message.text.as_str()).collect();
-        if let Some(lost) = life.accepted.iter().find(|text| !own.contains(*text)) {
-            return Err(format!("SD: {} accepted {lost:?} and never delivered it", life.me));
+        if let Some(lost) = incarnation.accepted.iter().find(|text| !own.contains(*text)) {
+            return Err(format!("SD: {} accepted {lost:?} and never delivered it", incarnation.me));
         }
     }
     Ok(())

@@ -43,14 +43,14 @@ fn safe(seq: u64, sender: u16) -> EvsEvent {
 
 /// Three nodes that come into view 10 together, and what each is told from then on.
 fn world(told: [Vec<EvsEvent>; 3]) -> Vec<EvsTrace> {
-    let life = |(i, told): (usize, Vec<EvsEvent>)| {
+    let incarnation = |(i, told): (usize, Vec<EvsEvent>)| {
         let me = i as u16 + 1;
         let mut events = vec![regular(u64::from(me), &[me], &[me]), closing(u64::from(me), me, &[me])];
         events.push(regular(10, &[1, 2, 3], &[me]));
         events.extend(told);
         EvsTrace { me: member(me), over: false, events }
     };
-    told.into_iter().enumerate().map(life).collect()
+    told.into_iter().enumerate().map(incarnation).collect()
 }
 
 /// Node 3 is lost; the other two go on together into view 20, with something before and after the closing of view 10.

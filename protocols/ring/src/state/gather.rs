@@ -44,7 +44,7 @@ impl Gather {
 
     fn send_join(&mut self, io: &mut RingIo, now: Instant) {
         let sound = self.gathering.sets.are_sound(io.me);
-        io.check(sound, "G9: this member is in, nobody is out who was never in, one life a node");
+        io.check(sound, "G9: this member is in, nobody is out who was never in, one incarnation a node");
         let proposal = self.gathering.say(&io.presence, now);
         let join = Join { proposal, ring: self.old.installed.view.id, attempt: io.attempt };
         io.counters.joins_sent += 1;
@@ -75,9 +75,9 @@ impl Gather {
     pub fn on_join(&mut self, io: &mut RingIo, now: Instant, from: MemberId, join: &Join) -> StateChange {
         self.note_attempt(io, now, from, join.attempt);
         let gathering = &mut self.gathering;
-        if crate::mutated!(io.config, EarlierLifeKept) {
+        if crate::mutated!(io.config, EarlierIncarnationKept) {
             let reasons = &gathering.sets.reasons;
-            gathering.sets.fail.retain(|life| reasons.get(&life.node) != Some(&Reason::Restarted));
+            gathering.sets.fail.retain(|incarnation| reasons.get(&incarnation.node) != Some(&Reason::Restarted));
         }
         if join.proposal.leave && gathering.sets.proc.contains(&from) && crate::mutated!(io.config, LeaveAgrees) {
             gathering.agreed.insert(from);

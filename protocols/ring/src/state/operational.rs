@@ -1,7 +1,7 @@
 //! Operational: the token of the installed ring circulates, messages are numbered and delivered.
 //!
-//! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new life, or
-//! turns out to be deaf; and when another ring is found with which all hear each other.
+//! Leaves for Gather when the token is lost, a member says good-bye or asks for another ring, comes back in a new
+//! incarnation, or turns out to be deaf; and when another ring is found with which all hear each other.
 use super::StateChange;
 use super::late::LateInquiry;
 use super::{Reason, Why};

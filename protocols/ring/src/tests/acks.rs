@@ -238,6 +238,6 @@ fn a_member_that_leaves_while_its_safe_message_rests_goes_when_all_hold_it() {
         net.drain(leaver);
         net.run(Duration::from_millis(40));
         assert!(have_all(&net, 1), "{leaver}");
-        assert!(net.lives[leaver].is_none(), "{leaver} has left");
+        assert!(net.incarnations[leaver].is_none(), "{leaver} has left");
     }
 }

@@ -6,13 +6,13 @@ use consort_order::state_of;
 impl Net {
     /// The node is gone from one moment to the next.
     pub fn crash(&mut self, i: usize) {
-        if let Some(me) = self.lives[i].take() {
+        if let Some(me) = self.incarnations[i].take() {
             self.traces.iter_mut().filter(|trace| trace.me == me).for_each(|trace| trace.over = true);
         }
         self.stopped[i] = None;
     }
 
-    /// Starts a new life of the node, with what the earlier one left on disk.
+    /// Starts a new incarnation of the node, with what the earlier one left on disk.
     pub fn restart(&mut self, i: usize) {
         self.restart_as(i, Incarnation(self.rings[i].incarnation().0 + 1_000));
     }
@@ -63,9 +63,9 @@ impl Net {
         self.cuts.clear();
     }
 
-    /// The life of a node that runs.
-    pub fn life(&self, i: usize) -> MemberId {
-        self.lives[i].unwrap()
+    /// The incarnation of a node that runs.
+    pub fn incarnation(&self, i: usize) -> MemberId {
+        self.incarnations[i].unwrap()
     }
 
     /// A packet from one node to another, made by hand and handed over at once.
@@ -77,7 +77,7 @@ impl Net {
             RingPacket::Data(_) => Lane::Data,
             RingPacket::Join(_) | RingPacket::Beacon(_) | RingPacket::Late(_) => Lane::Control,
         };
-        let flying = Flying { from: self.life(from), to: NodeId(to as u16 + 1), lane, packet };
+        let flying = Flying { from: self.incarnation(from), to: NodeId(to as u16 + 1), lane, packet };
         self.hand_over(flying);
     }
 
@@ -87,8 +87,8 @@ impl Net {
 
     /// Whether all that run are in one ring of exactly them, and it works.
     pub fn is_whole(&self) -> bool {
-        let living: Vec<_> = self.lives.iter().flatten().copied().collect();
-        let running: Vec<_> = (0..self.rings.len()).filter(|i| self.lives[*i].is_some()).collect();
+        let living: Vec<_> = self.incarnations.iter().flatten().copied().collect();
+        let running: Vec<_> = (0..self.rings.len()).filter(|i| self.incarnations[*i].is_some()).collect();
         let id = running.first().and_then(|i| self.views[*i].last()).map(|view| view.id);
         running.iter().all(|i| {
             let view = self.views[*i].last();
@@ -116,7 +116,7 @@ impl Net {
 
     pub fn describe(&self) -> String {
         let line = |i: usize| format!("\n  n{} {}", i + 1, state_of(&self.rings[i], self.now));
-        (0..self.rings.len()).filter(|i| self.lives[*i].is_some()).map(line).collect()
+        (0..self.rings.len()).filter(|i| self.incarnations[*i].is_some()).map(line).collect()
     }
 
     /// Checks every promise that must hold at any time.
@@ -139,7 +139,7 @@ impl Net {
         if let Err(broken) = crate::evs::check_end(&self.traces) {
             panic!("{broken}{}", self.describe());
         }
-        for i in (0..self.rings.len()).filter(|i| self.lives[*i].is_some()) {
+        for i in (0..self.rings.len()).filter(|i| self.incarnations[*i].is_some()) {
             assert_eq!(self.counter(i, "store_packets"), 0, "everything is stable in the end");
         }
     }

@@ -172,7 +172,7 @@ fn packets_that_the_token_does_not_cover_and_counts_without_this_member_are_surv
 }
 
 #[test]
-fn a_later_life_of_this_node_that_is_out_does_not_put_this_one_out() {
+fn a_later_incarnation_of_this_node_that_is_out_does_not_put_this_one_out() {
     //= M16 test
     let mut net = Net::formed(3, |_| {});
     let mut lie = net.join_of(1);

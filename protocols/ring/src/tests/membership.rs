@@ -95,7 +95,7 @@ fn nobody_who_leaves_waits_for_a_token_that_rests() {
         let now = net.now;
         net.rings[i].leave(now);
         net.drain(i);
-        net.run_until(Duration::from_millis(2), |net| net.lives[i].is_none());
+        net.run_until(Duration::from_millis(2), |net| net.incarnations[i].is_none());
     }
 }
 
@@ -135,7 +135,7 @@ fn random_crashes_cuts_and_losses_keep_survivors_equal() {
             for k in 0..20 {
                 let i = rng.below(4) as usize;
                 let service = if rng.chance(0.4) { Service::Safe } else { Service::Agreed };
-                if net.lives[i].is_some() {
+                if net.incarnations[i].is_some() {
                     net.submit(i, service, format!("{round}.{k}.{}", "x".repeat(rng.below(3000) as usize)));
                 }
             }
@@ -168,8 +168,8 @@ fn a_stranger_that_wants_one_of_ours_out_is_not_heeded() {
         hears(0, 2) && hears(2, 2)
     });
     let mut join = net.join_of(1);
-    join.proposal.proc = [net.life(0), net.life(1), net.life(2)].into();
-    join.proposal.fail = [net.life(2)].into();
+    join.proposal.proc = [net.incarnation(0), net.incarnation(1), net.incarnation(2)].into();
+    join.proposal.fail = [net.incarnation(2)].into();
     join.proposal.heard = [NodeId(1), NodeId(3)].into();
     net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");

@@ -67,9 +67,9 @@ pub(crate) struct Net {
     /// Who gave a view up, why, and whom it wanted out.
     pub interruptions: Vec<(usize, ViewCause, Vec<MemberId>)>,
     pub sent: Vec<Flying>,
-    /// Who runs, in which life.
-    pub lives: Vec<Option<MemberId>>,
-    /// What every life did and was told, from its start on.
+    /// Who runs, in which incarnation.
+    pub incarnations: Vec<Option<MemberId>>,
+    /// What every incarnation did and was told, from its start on.
     pub traces: Vec<EvsTrace>,
     /// How long a packet takes; everything else waits meanwhile.
     pub step: Duration,
@@ -117,7 +117,7 @@ impl Net {
             views: vec![Vec::new(); n],
             interruptions: Vec::new(),
             sent: Vec::new(),
-            lives: vec![None; n],
+            incarnations: vec![None; n],
             traces: Vec::new(),
             step: STEP,
             cuts: BTreeSet::new(),
@@ -144,7 +144,7 @@ impl Net {
     pub fn start(&mut self, i: usize) {
         let now = self.now;
         let me = MemberId { node: NodeId(i as u16 + 1), incarnation: self.rings[i].incarnation() };
-        self.lives[i] = Some(me);
+        self.incarnations[i] = Some(me);
         self.traces.push(EvsTrace { me, over: false, events: Vec::new() });
         let records: Vec<_> = self.disks[i].iter().cloned().collect();
         self.rings[i].start(now, &records);
@@ -166,13 +166,13 @@ impl Net {
     }
 
     fn note(&mut self, i: usize, event: EvsEvent) {
-        let me = self.lives[i];
+        let me = self.incarnations[i];
         let trace = self.traces.iter_mut().rfind(|trace| Some(trace.me) == me);
         trace.unwrap().events.push(event);
     }
 
     pub fn drain(&mut self, i: usize) {
-        let Some(from) = self.lives[i] else { return };
+        let Some(from) = self.incarnations[i] else { return };
         while let Some(output) = self.rings[i].poll_output() {
             match output {
                 Output::Send { to, lane, packet } => self.send(i, from, to, lane, &packet),
@@ -244,7 +244,7 @@ impl Net {
     }
 
     fn read(&mut self, i: usize, at: Instant, flying: Flying) {
-        if self.lives[i].is_none() {
+        if self.incarnations[i].is_none() {
             return;
         }
         let arrival = Arrival { at, from: flying.from, lane: flying.lane };
@@ -254,7 +254,7 @@ impl Net {
     }
 
     fn runs(&self, i: usize) -> bool {
-        self.lives[i].is_some() && self.stopped[i].is_none()
+        self.incarnations[i].is_some() && self.stopped[i].is_none()
     }
 
     fn wake(&mut self) {

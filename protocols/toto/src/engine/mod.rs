@@ -75,7 +75,7 @@ struct TotoCounters {
 }
 
 impl Toto {
-    /// A node that is about to start; `incarnation` is this life of it, larger than every earlier one.
+    /// A node that is about to start; `incarnation` is this incarnation of it, larger than every earlier one.
     ///
     /// # Errors
     /// [`TotoConfigError`] if the settings cannot work.
@@ -102,7 +102,7 @@ impl Toto {
         &self.config
     }
 
-    /// This life of the node.
+    /// This incarnation of the node.
     pub const fn incarnation(&self) -> Incarnation {
         self.vs.me().incarnation
     }

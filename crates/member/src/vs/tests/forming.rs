@@ -117,7 +117,7 @@ fn parts_go_on_and_come_together_again() {
 }
 
 #[test]
-fn a_later_life_takes_the_place_of_the_earlier_one_at_once() {
+fn a_later_incarnation_takes_the_place_of_the_earlier_one_at_once() {
     let mut cluster = Cluster::new(3, 5);
     cluster.run(1_500);
     cluster.restart(2);
@@ -130,7 +130,7 @@ fn a_later_life_takes_the_place_of_the_earlier_one_at_once() {
 }
 
 #[test]
-fn a_later_life_that_spoke_once_shuts_nobody_out() {
+fn a_later_incarnation_that_spoke_once_shuts_nobody_out() {
     //= M07 test
     for later in [9_000, Incarnation::LAST.0, Incarnation::LAST.0 + 1, u64::MAX] {
         let mut cluster = Cluster::new(3, 5);
@@ -175,7 +175,7 @@ fn a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
     cluster.run(600);
     cluster.assert_together(&[1, 3]);
     let evidence = &cluster.toy(1).vs.view().evidence;
-    let outdated = ViewCause::Outdated { lives: vec![(MemberId::new(2, 100), Incarnation(5_000))] };
+    let outdated = ViewCause::Outdated { incarnations: vec![(MemberId::new(2, 100), Incarnation(5_000))] };
     assert!(evidence.contains(&outdated), "{evidence:?}");
     cluster.run(2_500);
     cluster.assert_together(&[1, 2, 3]);

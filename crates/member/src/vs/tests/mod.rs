@@ -247,9 +247,9 @@ impl Cluster {
     }
 
     /// The node starts again under that number, be it larger than the last one's or not.
-    fn restart_as(&mut self, node: u16, life: u64) {
+    fn restart_as(&mut self, node: u16, incarnation: u64) {
         let old = self.toys.remove(&NodeId(node)).unwrap();
-        let toy = Toy::new(NodeId(node), self.nodes.clone(), life, &old.persisted, self.now);
+        let toy = Toy::new(NodeId(node), self.nodes.clone(), incarnation, &old.persisted, self.now);
         self.toys.insert(NodeId(node), toy);
         self.flush();
     }

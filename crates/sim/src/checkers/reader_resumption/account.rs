@@ -33,7 +33,7 @@ pub(super) struct ReadView {
 /// What a reader was told by one daemon, without a break.
 #[derive(Clone, Debug)]
 pub(super) struct Segment {
-    pub life: ProcessIncarnation,
+    pub incarnation: ProcessIncarnation,
     pub groups: u8,
     pub begun: Instant,
     /// Where it begins, once that is known: in which view.
@@ -50,7 +50,7 @@ pub(super) struct Segment {
 /// A place that was asked for.
 #[derive(Clone, Debug)]
 pub(super) struct AskedPlace {
-    pub life: ProcessIncarnation,
+    pub incarnation: ProcessIncarnation,
     pub at: Instant,
     /// The place, and the line of the former daemon if it was closing the view; none of one that begins anew.
     pub place: Option<(ViewAt, Option<u64>)>,
@@ -59,7 +59,7 @@ pub(super) struct AskedPlace {
 /// A reader went on at a daemon where it had been at another.
 #[derive(Clone, Debug)]
 pub(super) struct Resumption {
-    pub life: ProcessIncarnation,
+    pub incarnation: ProcessIncarnation,
     pub groups: u8,
     /// Where.
     pub at: ViewAt,
@@ -71,7 +71,7 @@ pub(super) struct Resumption {
 /// A reader was told that histories part.
 #[derive(Clone, Debug)]
 pub(super) struct Parting {
-    pub life: ProcessIncarnation,
+    pub incarnation: ProcessIncarnation,
     pub when: Instant,
     /// By whom it was told what it had read last.
     pub former: Option<ProcessIncarnation>,
@@ -105,14 +105,14 @@ impl Account {
     pub fn leave(&mut self) {
         self.asked = None;
         if let Some(segment) = self.segment.take() {
-            self.former = Some(segment.life);
+            self.former = Some(segment.incarnation);
             self.over.push(segment);
         }
     }
 
-    pub fn lose(&mut self, life: ProcessIncarnation) {
-        let there = self.segment.as_ref().is_some_and(|segment| segment.life == life);
-        if there || self.asked.as_ref().is_some_and(|asked| asked.life == life) {
+    pub fn lose(&mut self, incarnation: ProcessIncarnation) {
+        let there = self.segment.as_ref().is_some_and(|segment| segment.incarnation == incarnation);
+        if there || self.asked.as_ref().is_some_and(|asked| asked.incarnation == incarnation) {
             self.leave();
         }
     }
@@ -124,7 +124,7 @@ impl Account {
         self.sums.clear();
     }
 
-    pub fn on_asked(&mut self, life: ProcessIncarnation, at: Instant, step: &ResumedRecord) -> Verdict {
+    pub fn on_asked(&mut self, incarnation: ProcessIncarnation, at: Instant, step: &ResumedRecord) -> Verdict {
         self.leave();
         self.groups = step.groups;
         let is_known = step.flag || step.at != Place::default();
@@ -133,11 +133,11 @@ impl Account {
         if place.is_none() {
             self.begin_anew();
         }
-        self.asked = Some(AskedPlace { life, at, place });
+        self.asked = Some(AskedPlace { incarnation, at, place });
         Ok(())
     }
 
-    pub fn on_began(&mut self, life: ProcessIncarnation, begun: Instant, at: Place) -> Verdict {
+    pub fn on_began(&mut self, incarnation: ProcessIncarnation, begun: Instant, at: Place) -> Verdict {
         let Some(asked) = self.asked.take() else {
             return Err("is told that a reading begins, and asked for none".into());
         };
@@ -146,20 +146,21 @@ impl Account {
             return Err(format!("is to read from {at} on, and has asked for {place}"));
         }
         if asked.place.is_some() {
-            self.resume(life, (view, at))?;
+            self.resume(incarnation, (view, at))?;
         }
         self.next = at;
         let start = (asked.place.is_some()).then_some((view, at));
         let (read, closing, gaps) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
-        self.segment = Some(Segment { life, groups: self.groups, begun, start, end: (view, at), read, closing, gaps });
+        self.segment =
+            Some(Segment { incarnation, groups: self.groups, begun, start, end: (view, at), read, closing, gaps });
         Ok(())
     }
 
     /// What it had of the view is compared in the end with what that daemon had.
-    fn resume(&mut self, life: ProcessIncarnation, at: ViewAt) -> Verdict {
+    fn resume(&mut self, incarnation: ProcessIncarnation, at: ViewAt) -> Verdict {
         let had = self.views.last().copied().filter(|had| self.archive[*had].view == at.0);
         let Some(had) = had else { return Err(format!("goes on in view {}, which it has not read", at.0)) };
-        self.resumes.push(Resumption { life, groups: self.groups, at, had, from: self.archive[had].from });
+        self.resumes.push(Resumption { incarnation, groups: self.groups, at, had, from: self.archive[had].from });
         Ok(())
     }
 
@@ -274,14 +275,14 @@ impl Account {
         Ok(())
     }
 
-    pub fn on_parted(&mut self, life: ProcessIncarnation, when: Instant, step: &ResumedRecord) -> Verdict {
+    pub fn on_parted(&mut self, incarnation: ProcessIncarnation, when: Instant, step: &ResumedRecord) -> Verdict {
         let Some(asked) = self.asked.take() else {
             return Err("is told that histories part, and has asked for nothing".into());
         };
         let Some((place, line)) = asked.place else {
             return Err("begins anew, and is told that histories part".into());
         };
-        self.partings.push(Parting { life, when, former: self.former, place, line });
+        self.partings.push(Parting { incarnation, when, former: self.former, place, line });
         if step.flag {
             return self.go_back((step.to_view, step.to));
         }

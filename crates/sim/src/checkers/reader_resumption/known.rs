@@ -24,9 +24,9 @@ struct GivenMessage {
     closing: bool,
 }
 
-/// One life of a daemon.
+/// One incarnation of a daemon.
 #[derive(Debug, Default)]
-struct LifeHistory {
+struct IncarnationHistory {
     views: Vec<(ViewId, Instant)>,
     /// Who closes each of them together.
     together: BTreeMap<usize, Vec<ProcessIncarnation>>,
@@ -43,11 +43,11 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Of all lives.
+/// Of all incarnations.
 #[derive(Debug, Default)]
-pub(super) struct Known(BTreeMap<ProcessIncarnation, LifeHistory>);
+pub(super) struct Known(BTreeMap<ProcessIncarnation, IncarnationHistory>);
 
-impl LifeHistory {
+impl IncarnationHistory {
     fn number(&self, view: ViewId) -> Option<usize> {
         // Where positions last, no view is named.
         if view == ViewId::default() { Some(0) } else { self.views.iter().rposition(|(known, _)| *known == view) }
@@ -83,8 +83,8 @@ impl LifeHistory {
 }
 
 impl Known {
-    pub fn view(&mut self, life: ProcessIncarnation, view: &InstallRecord, when: Instant) {
-        let history = self.0.entry(life).or_default();
+    pub fn view(&mut self, incarnation: ProcessIncarnation, view: &InstallRecord, when: Instant) {
+        let history = self.0.entry(incarnation).or_default();
         history.closing = view.transitional;
         if view.transitional {
             if let Some(number) = history.number(view.id) {
@@ -95,8 +95,8 @@ impl Known {
         }
     }
 
-    pub fn given(&mut self, life: ProcessIncarnation, when: Instant, step: &ResumedRecord) -> Verdict {
-        let history = self.0.entry(life).or_default();
+    pub fn given(&mut self, incarnation: ProcessIncarnation, when: Instant, step: &ResumedRecord) -> Verdict {
+        let history = self.0.entry(incarnation).or_default();
         let Some(local) = history.local((step.view, step.at)) else {
             return Err(format!("is given {} of view {}, which it is not in", step.at, step.view));
         };
@@ -107,26 +107,26 @@ impl Known {
     }
 
     /// The view that a daemon is in, and since when.
-    pub fn present(&self, life: ProcessIncarnation) -> Option<(ViewId, Instant)> {
-        self.0.get(&life)?.views.last().copied()
+    pub fn present(&self, incarnation: ProcessIncarnation) -> Option<(ViewId, Instant)> {
+        self.0.get(&incarnation)?.views.last().copied()
     }
 
     /// When a daemon's member was given what stands there.
-    pub fn when(&self, life: ProcessIncarnation, view: ViewId, at: Place) -> Option<Instant> {
-        let history = self.0.get(&life)?;
+    pub fn when(&self, incarnation: ProcessIncarnation, view: ViewId, at: Place) -> Option<Instant> {
+        let history = self.0.get(&incarnation)?;
         history.given.get(&history.local((view, at))?).map(|given| given.when)
     }
 
     /// What was told within a gap that a daemon must still keep: it came after this time, and not too much came since.
     pub fn kept_for_sure(
         &self,
-        life: ProcessIncarnation,
+        incarnation: ProcessIncarnation,
         from: Instant,
         mut bytes: u64,
         groups: u8,
         (first, end): (ViewAt, ViewAt),
     ) -> Option<Shown> {
-        let history = self.0.get(&life)?;
+        let history = self.0.get(&incarnation)?;
         let (first, end) = (history.local(first)?, history.local(end)?);
         let mut found: Option<Local> = None;
         for (at, given) in history.given.iter().rev() {
@@ -146,9 +146,9 @@ impl Known {
     /// Whether a reader was told all that its daemon had between the beginning and the end of its reading there, and
     /// nothing else.
     pub fn has_all(&self, segment: &Segment) -> Verdict {
-        let Some((history, start)) = self.0.get(&segment.life).zip(segment.start) else { return Ok(()) };
+        let Some((history, start)) = self.0.get(&segment.incarnation).zip(segment.start) else { return Ok(()) };
         let (Some(start), Some(end)) = (history.local(start), history.local(segment.end)) else {
-            return Err(format!("was in a view that {} never was in: {}", segment.life, Shown(segment.end)));
+            return Err(format!("was in a view that {} never was in: {}", segment.incarnation, Shown(segment.end)));
         };
         let gaps: Vec<_> = segment.gaps.iter().map(|(from, to)| (history.local(*from), history.local(*to))).collect();
         let read: BTreeMap<_, _> =
@@ -158,7 +158,11 @@ impl Known {
         let mut known =
             history.given.range(start..end.max(start)).filter(|(_, given)| given.groups & segment.groups != 0);
         if let Some((at, _)) = known.find(|(at, _)| !is_told(at)) {
-            return Err(format!("was not told what stands at {}, and read on at {}", history.shown(*at), segment.life));
+            return Err(format!(
+                "was not told what stands at {}, and read on at {}",
+                history.shown(*at),
+                segment.incarnation
+            ));
         }
         //= E24 test
         let is_untold = |at: &&ViewAt| {
@@ -169,7 +173,9 @@ impl Known {
             return Err(format!("was told {}, and not how that view is being closed", Shown(*at)));
         }
         match read.iter().find(|(at, groups)| history.lacks(**at, **groups)) {
-            Some((at, _)) => Err(format!("was told by {} what it has not at {}", segment.life, history.shown(*at))),
+            Some((at, _)) => {
+                Err(format!("was told by {} what it has not at {}", segment.incarnation, history.shown(*at)))
+            }
             None => Ok(()),
         }
     }
@@ -178,22 +184,25 @@ impl Known {
     pub fn is_continued(&self, resume: &Resumption, archive: &[ReadView]) -> Verdict {
         //= E21 test
         //= E22 test
-        let Resumption { life, groups, at: (view, end), had, from } = resume;
-        let Some((history, had)) = self.0.get(life).zip(archive.get(*had)) else { return Ok(()) };
+        let Resumption { incarnation, groups, at: (view, end), had, from } = resume;
+        let Some((history, had)) = self.0.get(incarnation).zip(archive.get(*had)) else { return Ok(()) };
         let Some(number) = history.number(*view) else {
-            return Err(format!("went on at {life} in view {view}, which that never was in"));
+            return Err(format!("went on at {incarnation} in view {view}, which that never was in"));
         };
         let place = |at: Place| (number, at);
         let range = place(*from.min(end))..place(*end);
         let mut known = history.given.range(range).filter(|(_, given)| given.groups & groups != 0);
         if let Some((at, _)) = known.find(|((_, at), given)| had.read.get(at).is_none_or(|read| read.sum != given.sum))
         {
-            return Err(format!("went on at {life}, and was never told what that has at {}", history.shown(*at)));
+            return Err(format!(
+                "went on at {incarnation}, and was never told what that has at {}",
+                history.shown(*at)
+            ));
         }
         let mut read = had.read.range(..*end).map(|(at, read)| (place(*at), read.groups));
         match read.find(|(at, groups)| history.lacks(*at, *groups)) {
             Some((at, _)) => {
-                Err(format!("went on at {life}, which does not have what it read at {}", history.shown(at)))
+                Err(format!("went on at {incarnation}, which does not have what it read at {}", history.shown(at)))
             }
             None => Ok(()),
         }
@@ -202,21 +211,21 @@ impl Known {
     /// Whether a reader could not have gone on at a daemon that said so.
     pub fn have_parted(&self, parting: &Parting) -> Verdict {
         //= E23 test
-        let Parting { life, when, former, place: (view, at), line } = parting;
-        let Some(history) = self.0.get(life) else { return Ok(()) };
+        let Parting { incarnation, when, former, place: (view, at), line } = parting;
+        let Some(history) = self.0.get(incarnation) else { return Ok(()) };
         let known = history.views.iter().rposition(|(known, since)| known == view && since <= when);
         let Some(number) = known else { return Ok(()) };
         let ours = history.line_at_least(number);
         if at.position <= ours && line.is_none_or(|line| *at <= Place::at(line)) && *at <= Place::at(ours) {
             return Err(format!(
-                "was told by {life} that histories part, and was at {}, before both lines",
+                "was told by {incarnation} that histories part, and was at {}, before both lines",
                 Shown((*view, *at))
             ));
         }
         let theirs = former.and_then(|former| self.0.get(&former)).and_then(|theirs| theirs.together(*view));
         match (theirs, history.together(*view)) {
             (Some(theirs), Some(ours)) if theirs == ours && line.is_some() => {
-                Err(format!("was told by {life} that histories part in view {view}, which both closed together"))
+                Err(format!("was told by {incarnation} that histories part in view {view}, which both closed together"))
             }
             _ => Ok(()),
         }
@@ -224,14 +233,14 @@ impl Known {
 
     /// What stands behind what a reader was told, for long.
     pub fn behind(&self, segment: &Segment, long_ago: Instant) -> Option<Shown> {
-        let history = self.0.get(&segment.life)?;
+        let history = self.0.get(&segment.incarnation)?;
         let end = history.local(segment.end)?;
         let owed = |given: &GivenMessage| given.groups & segment.groups != 0 && given.when < long_ago;
         history.given.range(end..).find(|(_, given)| owed(given)).map(|(at, _)| history.shown(*at))
     }
 }
 
-impl LifeHistory {
+impl IncarnationHistory {
     fn together(&self, view: ViewId) -> Option<&Vec<ProcessIncarnation>> {
         self.together.get(&self.number(view)?)
     }

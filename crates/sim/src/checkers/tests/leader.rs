@@ -54,14 +54,14 @@ fn fences_rise() {
 #[test]
 fn fences_fall_only_where_no_majority_remembers_and_disks_forget() {
     let falls = |ends: usize, disks_last| {
-        let lives: Vec<_> = (0..3).map(|node| Process::new(NodeId(node), 0)).collect();
-        let members = lives.iter().map(|process| process.life()).collect::<Vec<_>>();
+        let incarnations: Vec<_> = (0..3).map(|node| Process::new(NodeId(node), 0)).collect();
+        let members = incarnations.iter().map(|process| process.incarnation()).collect::<Vec<_>>();
         let mut events = Vec::new();
         let mut push = |at, process, what| events.push(TraceEvent { at: Instant(at), process, what });
         let id = ViewId { number: 7, representative: MemberId::new(0, 1) };
         let view = InstallRecord { id, members, ..InstallRecord::default() };
         let table = NumberedRecord { view: 7, number: 7, flag: true, ..NumberedRecord::of(NumberedStep::Table) };
-        for process in &lives {
+        for process in &incarnations {
             push(1, *process, Occurrence::Start { late: false });
             push(2, *process, Occurrence::Network(Box::new(view.clone())));
             push(3, *process, Occurrence::Numbered(table));
@@ -76,11 +76,11 @@ fn fences_fall_only_where_no_majority_remembers_and_disks_forget() {
                 lease: 100,
             }))
         };
-        push(10, lives[0], led(Sent, 1, 0, 0));
-        push(11, lives[0], led(Leads, 1, 5, 100));
-        (0..ends).for_each(|at| push(150, lives[at], Occurrence::Crash));
-        push(200, lives[2], led(Sent, 2, 0, 0));
-        push(201, lives[2], led(Leads, 2, 4, 290));
+        push(10, incarnations[0], led(Sent, 1, 0, 0));
+        push(11, incarnations[0], led(Leads, 1, 5, 100));
+        (0..ends).for_each(|at| push(150, incarnations[at], Occurrence::Crash));
+        push(200, incarnations[2], led(Sent, 2, 0, 0));
+        push(201, incarnations[2], led(Leads, 2, 4, 290));
         let mut bounds = Bounds { disks_last, ..Bounds::default() };
         bounds.views.nodes = 3;
         judge(&Trace { events }, bounds).iter().any(|broken| broken.rule.id == "OL")

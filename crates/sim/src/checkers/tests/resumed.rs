@@ -16,7 +16,7 @@ fn view(number: u64) -> ViewId {
     ViewId { number, representative: MemberId::new(0, 1) }
 }
 
-fn life(node: u16) -> ProcessIncarnation {
+fn incarnation(node: u16) -> ProcessIncarnation {
     ProcessIncarnation { node: NodeId(node), count: 0 }
 }
 
@@ -34,12 +34,12 @@ impl Script {
 
     fn note(&mut self, node: u16, what: Occurrence) -> &mut Self {
         let at = Instant(1_000_000 * (self.0.events.len() as u64 + 1));
-        self.0.events.push(TraceEvent { at, process: Process::of(life(node), 0), what });
+        self.0.events.push(TraceEvent { at, process: Process::of(incarnation(node), 0), what });
         self
     }
 
     fn installs(&mut self, node: u16, number: u64, transitional: bool, members: &[u16]) -> &mut Self {
-        let members: Vec<_> = members.iter().map(|node| life(*node)).collect();
+        let members: Vec<_> = members.iter().map(|node| incarnation(*node)).collect();
         let record =
             InstallRecord { id: view(number), transitional, together: members.clone(), members, pending: false };
         self.note(node, Occurrence::Network(Box::new(record)))
@@ -187,7 +187,7 @@ fn what_is_read_is_not_too_old() {
     late.reads(0, 0).0.events.last_mut().unwrap().at = Instant(9_000_000_000);
     let step = ResumedRecord { groups: 1, to: Place::at(2), sum: 501, len: 20, flag: true, ..in_view(Message, 5, 1) };
     let what = Occurrence::Resumed(Box::new(step));
-    late.0.events.push(TraceEvent { at: Instant(9_000_000_001), process: Process::of(life(0), 0), what });
+    late.0.events.push(TraceEvent { at: Instant(9_000_000_001), process: Process::of(incarnation(0), 0), what });
     assert_eq!(late.broken_where(Some((1 << 20, Duration::from_secs(1))))[..1], ["RS"]);
 }
 

@@ -17,8 +17,8 @@
 //! n0 guest stands in 5 of n0 n1    (and now it does)
 //! quiet                            at 9000         (what follows comes after so many nanoseconds, else one apart)
 //! ```
-//! `n0.2` is n0's second life. What moved together is what the last `closes` said, unless `with` says otherwise. A view's
-//! name is its number and the first of its members.
+//! `n0.2` is n0's second incarnation. What moved together is what the last `closes` said, unless `with` says otherwise.
+//! A view's name is its number and the first of its members.
 use crate::checkers::{Bounds, judge};
 use crate::machine::private;
 use crate::message::{Mark, Process, ProcessIncarnation};
@@ -89,7 +89,7 @@ impl Reader {
             ["quiet"] => return Some((Process::WORLD, Occurrence::Quiet)),
             _ => {}
         }
-        let process = Process::of(life(words[0])?, 0);
+        let process = Process::of(incarnation(words[0])?, 0);
         let what = match words[1..] {
             ["starts"] => Occurrence::Start { late: false },
             ["joins"] => Occurrence::Start { late: true },
@@ -103,7 +103,7 @@ impl Reader {
             ["stable", up_to, "without", ref nodes @ ..] => Occurrence::Stable {
                 stream: Default::default(),
                 up_to: Position(up_to.parse().ok()?),
-                missing: nodes.iter().filter_map(|node| Some(life(node)?.node)).collect(),
+                missing: nodes.iter().filter_map(|node| Some(incarnation(node)?.node)).collect(),
             },
             ["installs", number, "of", ref rest @ ..] => self.install(process, number.parse().ok()?, rest)?,
             ["closes", number, "with", ref rest @ ..] => self.close(process, number.parse().ok()?, rest)?,
@@ -114,7 +114,7 @@ impl Reader {
             },
             ["is", "given", name, ref rest @ ..] => {
                 let (from, count) = name.split_once('#')?;
-                let (from, count) = (Process::of(life(from)?, 0), count.parse().ok()?);
+                let (from, count) = (Process::of(incarnation(from)?, 0), count.parse().ok()?);
                 let to = if rest == ["by", "name"] { private(process) } else { "all".into() };
                 Occurrence::Side(Box::new(SaidMessage { from, count, groups: vec![to.into()] }))
             }
@@ -122,7 +122,7 @@ impl Reader {
             ["reads", step, at, ref rest @ ..] => Occurrence::Reading(reads(step, at, rest)?),
             ["is", "told", "of", "closing"] => Occurrence::Signal("all".into()),
             ["speaks", count, "to", name] => {
-                let to = private(Process::of(life(name)?, 0)).into();
+                let to = private(Process::of(incarnation(name)?, 0)).into();
                 Occurrence::Spoke(Box::new(SaidMessage { from: process, count: count.parse().ok()?, groups: vec![to] }))
             }
             ["guest", "stands", "in", number, "of", ref rest @ ..] => {
@@ -164,9 +164,9 @@ impl Reader {
 
     fn install(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<Occurrence> {
         let mut parts = rest.splitn(2, |word| *word == "with");
-        let members: Vec<_> = parts.next()?.iter().filter_map(|word| life(word)).collect();
-        let known = self.together.remove(&process).unwrap_or_else(|| vec![process.life()]);
-        let together = parts.next().map_or(known, |with| with.iter().filter_map(|word| life(word)).collect());
+        let members: Vec<_> = parts.next()?.iter().filter_map(|word| incarnation(word)).collect();
+        let known = self.together.remove(&process).unwrap_or_else(|| vec![process.incarnation()]);
+        let together = parts.next().map_or(known, |with| with.iter().filter_map(|word| incarnation(word)).collect());
         let first = members.first()?;
         let representative = MemberId::new(first.node.0, u64::from(first.count) + 1);
         let id = ViewId { number, representative };
@@ -176,7 +176,7 @@ impl Reader {
     }
 
     fn close(&mut self, process: Process, number: u64, rest: &[&str]) -> Option<Occurrence> {
-        let members = rest.iter().map(|word| life(word)).collect::<Option<Vec<_>>>()?;
+        let members = rest.iter().map(|word| incarnation(word)).collect::<Option<Vec<_>>>()?;
         self.together.insert(process, members.clone());
         let id = self.named(process, number);
         let together = members.clone();
@@ -187,7 +187,7 @@ impl Reader {
         let (number, change) = name.split_once('.')?;
         let primary = rest.last() == Some(&"primary");
         let rest = &rest[..rest.len() - usize::from(primary)];
-        let members = rest.iter().map(|word| Some(Process::of(life(word)?, 0))).collect::<Option<_>>()?;
+        let members = rest.iter().map(|word| Some(Process::of(incarnation(word)?, 0))).collect::<Option<_>>()?;
         let id = self.named(process, number.parse().ok()?);
         let members: Vec<_> = members;
         let (group, change, together) = ("all".into(), change.parse().ok()?, vec![process]);
@@ -217,19 +217,23 @@ impl Reader {
     /// The sender's own delivery carries the id it was given.
     fn deliver(&self, name: &str, rest: &[&str]) -> Option<Occurrence> {
         let (origin, count) = name.split_once('#')?;
-        let mark = Mark { origin: Process::of(life(origin)?, 0), count: count.parse().ok()? };
+        let mark = Mark { origin: Process::of(incarnation(origin)?, 0), count: count.parse().ok()? };
         let at = rest.iter().position(|word| *word == "at");
         let without = rest.iter().position(|word| *word == "without");
         let own = rest.contains(&"back").then_some(MessageId(mark.count));
         Some(Occurrence::Deliver(DeliveryRecord {
             mark: Some(mark),
             intact: !rest.contains(&"changed"),
-            sender: Some(DeliverySender { node: mark.origin.node, life: Some(mark.origin.life), client: None }),
+            sender: Some(DeliverySender {
+                node: mark.origin.node,
+                incarnation: Some(mark.origin.incarnation),
+                client: None,
+            }),
             position: at.and_then(|at| Some(Position(rest.get(at + 1)?.parse().ok()?))),
             service: self.sent.get(&mark).copied().unwrap_or_default(),
             own,
             len: 20,
-            missing: without.and_then(|at| Some(vec![life(rest.get(at + 1)?)?.node])).unwrap_or_default(),
+            missing: without.and_then(|at| Some(vec![incarnation(rest.get(at + 1)?)?.node])).unwrap_or_default(),
             ..DeliveryRecord::default()
         }))
     }
@@ -266,7 +270,7 @@ fn reads(step: &str, at: &str, rest: &[&str]) -> Option<ReadingRecord> {
     Some(ReadingRecord { step: ReadingStep::named(step)?, at, to, sum, oldest, retained })
 }
 
-fn life(word: &str) -> Option<ProcessIncarnation> {
+fn incarnation(word: &str) -> Option<ProcessIncarnation> {
     let word = word.strip_prefix('n')?;
     let (node, count) = word.split_once('.').unwrap_or((word, "1"));
     Some(ProcessIncarnation { node: NodeId(node.parse().ok()?), count: count.parse::<u16>().ok()?.checked_sub(1)? })

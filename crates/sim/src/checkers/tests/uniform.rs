@@ -1,4 +1,4 @@
-//! What a majority has ordered stands for all: in every view, in every life.
+//! What a majority has ordered stands for all: in every view, in every incarnation.
 use super::script::{PAIR, broken_with};
 use crate::checkers::{Bounds, PromisedOrder};
 
@@ -8,7 +8,7 @@ fn broken(more: &str) -> Vec<&'static str> {
 }
 
 #[test]
-fn one_order_through_views_and_lives_is_right() {
+fn one_order_through_views_and_incarnations_is_right() {
     let script = "
         n0 sends 1
         n0 delivers n0#1 at 1 back

@@ -40,7 +40,7 @@ fn w1_views_alternate() {
 fn w2_views_mean_the_same_everywhere() {
     assert_eq!(pair("n2 joins\nn2 installs 6 of n0 n1"), ["W2"], "not a member of its view");
     assert_eq!(pair("n2 joins\nn2 installs 5 of n0 n2"), ["W2"], "other members elsewhere");
-    assert_eq!(pair("n2 joins\nn2 installs 6 of n0 n0.2 n2"), ["W2"], "two lives of one node");
+    assert_eq!(pair("n2 joins\nn2 installs 6 of n0 n0.2 n2"), ["W2"], "two incarnations of one node");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn w3_views_are_numbered_upwards() {
         let bounds = Bounds { disks_last: true, ..Bounds::default() };
         broken_with(&format!("{PAIR}n1 crashes\nn1.2 starts\nn1.2 installs {number} of n1.2"), bounds)
     };
-    assert!(again(6).is_empty(), "above all that the first life formed");
+    assert!(again(6).is_empty(), "above all that the first incarnation formed");
     assert_eq!(again(5), ["W3"]);
     assert!(pair("n1 crashes\nn1.2 starts\nn1.2 installs 1 of n1.2").is_empty(), "its disk may be new");
 }
@@ -113,7 +113,7 @@ fn pr_one_primary_view() {
         pair(&format!("n1 calls 5 primary\n{overtaken}n1 calls 5 primary")).is_empty(),
         "told late of what was before"
     );
-    assert_eq!(pair(&format!("{overtaken}n1 calls 5 primary")), ["PR"], "it comes after one of n0's later life");
+    assert_eq!(pair(&format!("{overtaken}n1 calls 5 primary")), ["PR"], "it comes after one of n0's later incarnation");
     let back = later.replace('9', "4");
     assert_eq!(pair(&format!("n0 crashes\n{restarted}{back}n1 calls 5 primary")), ["PR"], "whatever the numbers say");
     let crossed = "n2 joins\nn2 installs 9 of n0.2 n1 n2 pending\nn0 crashes\nn2 calls 9 primary\nn1 crashes\n
@@ -291,7 +291,7 @@ fn av_members_may_be_apart_for_as_long_as_one_was_kept_out_before() {
     assert_eq!(kept("n0", 4, ""), ["AV"], "who is kept out is in another part");
     let again =
         "at 1000000000\nn1 crashes\nn1.2 starts\nn1.2 installs 1 of n1.2\nat 2000000000\nn1.2 gauge kept_out 0\n";
-    assert_eq!(within(&format!("{apart}n1 gauge kept_out 1\n{again}")), ["AV"], "a new life keeps nobody out");
+    assert_eq!(within(&format!("{apart}n1 gauge kept_out 1\n{again}")), ["AV"], "a new incarnation keeps nobody out");
 }
 
 #[test]

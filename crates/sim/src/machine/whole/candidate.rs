@@ -19,7 +19,7 @@ pub(super) struct Candidate {
     /// By how many millionths its clock runs fast, and what that shows at first.
     rate: i128,
     offset: u64,
-    lives: u8,
+    incarnations: u8,
     /// It does nothing until then.
     pub paused: Option<Instant>,
     /// Its lease as it was seen last.
@@ -52,7 +52,7 @@ impl Candidate {
             timing,
             rate,
             offset: rng.below(1 << 40),
-            lives: 0,
+            incarnations: 0,
             paused: None,
             seen: None,
             serial: 0,
@@ -64,8 +64,8 @@ impl Candidate {
 
     /// It starts, or starts anew under another name.
     fn begin(&mut self, now: Instant) {
-        self.lives += 1;
-        let mut name = [self.lives; 16];
+        self.incarnations += 1;
+        let mut name = [self.incarnations; 16];
         name[0] = self.number as u8;
         let election = Election::new(CandidateId(name), self.timing);
         self.election = match &self.touch {

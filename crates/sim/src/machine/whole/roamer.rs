@@ -379,7 +379,7 @@ impl<E: Engine> Whole<E> {
         let sessions = &roamers.sessions;
         let (goes_on, here) = sessions.session(at, |session| {
             let link = session.home.link;
-            let mine = link.is_none_or(|(life, _)| life == me);
+            let mine = link.is_none_or(|(incarnation, _)| incarnation == me);
             (mine && session.unpause(time), link.map(|(_, seat)| seat))
         });
         if let Some(seat) = here.filter(|_| goes_on) {
@@ -396,7 +396,7 @@ impl<E: Engine> Whole<E> {
     /// What its candidate has to send, and what is to be told of it.
     fn tell_election(&mut self, at: usize) {
         let Some(sessions) = self.roamers.as_ref().map(|roamers| roamers.sessions.clone()) else { return };
-        let seat = sessions.session(at, |session| session.home.link).filter(|(life, _)| *life == self.me);
+        let seat = sessions.session(at, |session| session.home.link).filter(|(incarnation, _)| *incarnation == self.me);
         let seat = seat.map_or(0, |(_, seat)| seat);
         let steps =
             sessions.session(at, |session| session.candidate.as_mut().map(|own| std::mem::take(&mut own.steps)));

@@ -32,7 +32,7 @@ pub(super) struct Roaming {
     pub sessions: Vec<RoamingSession>,
 }
 
-/// Where a session is connected: in a life of a node, as which of its clients.
+/// Where a session is connected: in an incarnation of a node, as which of its clients.
 pub(super) type RoamingLink = (MemberId, usize);
 
 /// Where a session is connected, and which node looks after it.
@@ -214,7 +214,7 @@ impl RoamingHome {
             self.leave(me.node);
         }
         self.unheard = 0;
-        if self.link.is_some_and(|(life, _)| life == me) {
+        if self.link.is_some_and(|(incarnation, _)| incarnation == me) {
             return HomeTurn::Here;
         }
         self.leave(me.node);

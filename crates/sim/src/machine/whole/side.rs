@@ -102,11 +102,12 @@ fn one_of_many(n: u64) -> GroupName {
     named(&format!("many-of-them-{n:03}"))
 }
 
-/// The bytes of a message that is none of the workload's: which client of which life sent it, and how many it had sent.
-pub(super) fn payload(life: MemberId, client: u16, count: u64) -> Bytes {
+/// The bytes of a message that is none of the workload's: which client of which incarnation sent it, and how many it
+/// had sent.
+pub(super) fn payload(incarnation: MemberId, client: u16, count: u64) -> Bytes {
     let mut out = BytesMut::with_capacity(20);
-    out.put_u16(life.node.0);
-    out.put_u64(life.incarnation.0);
+    out.put_u16(incarnation.node.0);
+    out.put_u64(incarnation.incarnation.0);
     out.put_u16(client);
     out.put_u64(count);
     out.freeze()
@@ -115,8 +116,8 @@ pub(super) fn payload(life: MemberId, client: u16, count: u64) -> Bytes {
 /// Reads [`payload`] back.
 pub(super) fn read(bytes: &[u8]) -> Option<(MemberId, u16, u64)> {
     let mut reader = Reader::new(bytes);
-    let life = reader.member("life").ok()?;
-    Some((life, reader.u16("client").ok()?, reader.u64("count").ok()?))
+    let incarnation = reader.member("incarnation").ok()?;
+    Some((incarnation, reader.u16("client").ok()?, reader.u64("count").ok()?))
 }
 
 /// The private name of a process of the first clients of a node, as its daemon knows it.
@@ -130,8 +131,8 @@ mod tests {
 
     #[test]
     fn a_message_names_its_sender_and_what_is_done_follows_from_the_seed() {
-        let life = MemberId::new(3, 77);
-        assert_eq!(read(&payload(life, 2, 9)), Some((life, 2, 9)));
+        let incarnation = MemberId::new(3, 77);
+        assert_eq!(read(&payload(incarnation, 2, 9)), Some((incarnation, 2, 9)));
         assert_eq!(read(b"short"), None);
         assert_eq!(private(Process::new(NodeId(4), 1)), "#c2#n4");
         let plan = RunPlan::perfect(3);

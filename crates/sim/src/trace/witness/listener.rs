@@ -86,7 +86,7 @@ impl SessionListener {
             // A reader is no member.
             DaemonEvent::Read(_)
             | DaemonEvent::Reading(_)
-            | DaemonEvent::Life(_)
+            | DaemonEvent::Incarnation(_)
             | DaemonEvent::Producer(_)
             | DaemonEvent::Declared(_)
             | DaemonEvent::Rotated(_) => {}
@@ -170,7 +170,7 @@ fn received(message: &Message) -> ReceivedMessage {
         stream: OrderStream(0),
         position: None,
         sender: node,
-        life: None,
+        incarnation: None,
         client: Some(index_of(client)),
         own: None,
         class: None,

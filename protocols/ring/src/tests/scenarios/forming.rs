@@ -34,7 +34,7 @@ fn f03_a_commit_token_that_is_not_mine_to_fill_falls_through() {
     (0..3).for_each(|i| net.start(i));
     let agreed = |net: &Net| net.rings[1].describe(net.now).contains("waiting for the commit token");
     net.run_dropping_until(ms(300), &mut |flying| flying.commit().is_some(), &mut |net| agreed(net));
-    let members: Vec<_> = (0..3).map(|i| net.life(i)).collect();
+    let members: Vec<_> = (0..3).map(|i| net.incarnation(i)).collect();
     let commit = |told: usize, held_by: usize| {
         let ring = RingId { number: 500, representative: members[0] };
         let mut held = crate::holdings::HoldingsMap::default();
@@ -106,7 +106,7 @@ fn f09_timers_that_split_rings_are_refused_and_the_defaults_split_none() {
     // A member crashes right after the token left it: the others miss the token as far apart as they can.
     for crashed in 0..5 {
         let mut net = Net::formed(5, |_| {});
-        let me = net.life(crashed);
+        let me = net.incarnation(crashed);
         while net.flying.iter().all(|flying| !(flying.is_token() && flying.from == me)) {
             net.run(Duration::from_micros(5));
         }

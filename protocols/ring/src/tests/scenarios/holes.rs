@@ -57,7 +57,7 @@ fn crash_between_token_and_packets(crashing: usize) -> Net {
     });
     (0..4).for_each(|i| net.submit(i, Service::Agreed, format!("before, by n{}", i + 1)));
     net.run(ms(5));
-    let me = net.life(crashing);
+    let me = net.incarnation(crashing);
     net.submit_packets(crashing, Service::Safe, 20);
     let successor = (crashing + 1) % 4;
     net.submit(successor, Service::Agreed, "above the holes");

@@ -3,9 +3,9 @@ mod bounds;
 mod edges;
 mod forming;
 mod holes;
+mod incarnations;
 mod late;
 mod links;
-mod lives;
 mod pauses;
 mod recovery;
 mod windows;
@@ -41,7 +41,7 @@ impl Net {
 
     /// The indices of the nodes that run.
     fn living(&self) -> impl Iterator<Item = usize> {
-        (0..self.rings.len()).filter(|i| self.lives[*i].is_some())
+        (0..self.rings.len()).filter(|i| self.incarnations[*i].is_some())
     }
 
     /// Submits messages that fill a packet each.
@@ -68,7 +68,7 @@ impl Net {
         for i in 0..self.rings.len() {
             for k in 0..each {
                 let service = if k % 3 == 2 { Service::Safe } else { Service::Agreed };
-                if self.lives[i].is_some() {
+                if self.incarnations[i].is_some() {
                     self.submit(i, service, format!("{word} {k} of n{}", i + 1));
                 }
             }

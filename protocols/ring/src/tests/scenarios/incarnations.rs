@@ -19,8 +19,8 @@ fn f01_a_representative_that_restarts_before_its_token_is_missed_is_a_new_member
     net.run_until_whole(ms(90));
     assert!(net.now.since(back) < net.rings[0].config().timers.token_loss, "no timer was waited for");
     assert!(net.view(1).evidence.contains(&ViewCause::Restarted { nodes: vec![NodeId(1)] }), "{:?}", net.view(1));
-    assert!(net.view(0).id.number > ring.number, "numbers of the earlier life are not used again");
-    assert_eq!(net.view(0).members[0], net.life(0));
+    assert!(net.view(0).id.number > ring.number, "numbers of the earlier incarnation are not used again");
+    assert_eq!(net.view(0).members[0], net.incarnation(0));
     assert_eq!(net.texts(1), net.texts(2));
     net.chatter("after", 10);
     net.end();
@@ -31,7 +31,7 @@ fn f04_a_join_that_fails_us_is_none_of_our_business_and_parts_healed_midway_stil
     //= M11 test
     let mut net = Net::formed(4, |_| {});
     let mut join = net.join_of(1);
-    join.proposal.fail = [net.life(0)].into();
+    join.proposal.fail = [net.incarnation(0)].into();
     net.hand(1, 0, RingPacket::Join(join));
     assert_eq!(net.state(0), "operational");
     net.part(&[1, 2]);
@@ -67,7 +67,7 @@ fn f18_three_of_five_leave_at_once_and_the_others_hardly_notice() {
         net.rings[i].leave(now);
         net.drain(i);
     }
-    net.run_until(ms(30), |net| net.lives.iter().flatten().count() == 2 && net.is_whole());
+    net.run_until(ms(30), |net| net.incarnations.iter().flatten().count() == 2 && net.is_whole());
     assert_eq!((net.last_members(1), net.last_members(4)), (vec![2, 5], vec![2, 5]));
     assert!(net.regular_views(1) <= 1 + 3, "{:?}", net.views[1]);
     assert_eq!(net.texts(1).len(), 25, "who leaves sends first what it accepted");
@@ -88,7 +88,7 @@ fn f18_a_good_bye_waits_for_nobody_elses_messages_and_who_is_left_alone_does_not
     net.drain(0);
     // The other never stops talking, so that not all is stable at any time.
     let mut said = 0;
-    while net.lives[0].is_some() && net.now.since(now) < ms(100) {
+    while net.incarnations[0].is_some() && net.now.since(now) < ms(100) {
         net.submit(1, Service::Agreed, format!("and another thing {said}"));
         said += 1;
         net.run(Duration::from_micros(100));
@@ -106,7 +106,7 @@ fn f18_a_good_bye_is_not_taken_for_agreement() {
     net.lose_the_token();
     net.cut(&[2], &[1, 3]);
     // Node 2 says what node 1 says word for word, but takes its leave.
-    let mine = net.sent.iter().rev().find(|flying| flying.from == net.life(0) && flying.join().is_some());
+    let mine = net.sent.iter().rev().find(|flying| flying.from == net.incarnation(0) && flying.join().is_some());
     let mut join = mine.unwrap().join().unwrap().clone();
     join.proposal.leave = true;
     net.hand(1, 0, RingPacket::Join(join));
@@ -124,11 +124,11 @@ fn submission(text: &'static str) -> Submission {
 fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_one() {
     //= M18 test
     let mut net = Net::formed(3, |_| {});
-    let third = net.life(2);
+    let third = net.incarnation(2);
     net.part(&[3]);
     net.run_until(ms(900), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
     let failing = |flying: &&Flying| {
-        flying.from == net.life(1) && flying.join().is_some_and(|join| join.proposal.fail.contains(&third))
+        flying.from == net.incarnation(1) && flying.join().is_some_and(|join| join.proposal.fail.contains(&third))
     };
     let old = net.sent.iter().rev().find(failing).unwrap().join().unwrap().clone();
     net.heal();
@@ -141,11 +141,11 @@ fn f24_what_a_member_said_in_an_earlier_gathering_counts_for_nothing_in_a_later_
 }
 
 #[test]
-fn f24_the_first_packets_of_a_new_life_are_not_taken_for_repetitions_of_the_last() {
+fn f24_the_first_packets_of_a_new_incarnation_are_not_taken_for_repetitions_of_the_last() {
     //= M18 test
     //= M01 test
     let mut net = Net::formed(3, |_| {});
-    // Its earlier life has gathered often: what counts gatherings and ring numbers stands high.
+    // Its earlier incarnation has gathered often: what counts gatherings and ring numbers stands high.
     for _ in 0..5 {
         net.part(&[2]);
         net.run_until(ms(900), |net| net.last_members(0) == [1, 3] && net.state(0) == "operational");
@@ -162,11 +162,11 @@ fn f24_the_first_packets_of_a_new_life_are_not_taken_for_repetitions_of_the_last
 }
 
 #[test]
-fn f48_a_replayed_join_of_a_dead_life_splits_nothing() {
+fn f48_a_replayed_join_of_a_dead_incarnation_splits_nothing() {
     //= M02 test
     //= R35 test
     let mut net = Net::formed(3, |_| {});
-    let old = net.life(2);
+    let old = net.incarnation(2);
     net.part(&[3]);
     net.run_until(ms(900), |net| net.last_members(0) == [1, 2]);
     let replay: Vec<_> = net.sent.iter().filter(|flying| flying.from == old).cloned().collect();
@@ -188,7 +188,7 @@ fn f48_a_replayed_join_of_a_dead_life_splits_nothing() {
 }
 
 impl Net {
-    /// A later life of a member says something once, to all.
+    /// A later incarnation of a member says something once, to all.
     fn forge_beacon(&mut self, of: usize, incarnation: u64) {
         let (view, heard) = (self.view(of), (1..=self.rings.len() as u16).map(NodeId).collect());
         let beacon = Beacon {
@@ -200,7 +200,7 @@ impl Net {
             annotation: Bytes::new(),
             padding: 0,
         };
-        let from = MemberId { incarnation: Incarnation(incarnation), ..self.life(of) };
+        let from = MemberId { incarnation: Incarnation(incarnation), ..self.incarnation(of) };
         for to in (1..=self.rings.len() as u16).map(NodeId) {
             let packet = RingPacket::Beacon(beacon.clone());
             self.hand_over(Flying { from, to, lane: Lane::Control, packet });
@@ -209,7 +209,7 @@ impl Net {
 }
 
 #[test]
-fn f60_a_later_life_that_spoke_once_shuts_nobody_out() {
+fn f60_a_later_incarnation_that_spoke_once_shuts_nobody_out() {
     //= M07 test
     for later in [9_000, 1 << 40, Incarnation::LAST.0, Incarnation::LAST.0 + 1, 1 << 63, u64::MAX] {
         let mut net = Net::formed(3, |_| {});
@@ -227,14 +227,15 @@ fn f60_a_later_life_that_spoke_once_shuts_nobody_out() {
 fn f60_a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
     //= M07 test
     let mut net = Net::formed(3, |_| {});
-    let first = net.life(2).incarnation;
+    let first = net.incarnation(2).incarnation;
     net.restart_as(2, Incarnation(first.0 + 3_600_000_000));
     net.run_until_whole(ms(1_000));
     net.restart_as(2, Incarnation(first.0 + 1_000));
     let back = net.now;
     net.run_until(ms(600), |net| net.last_members(0) == [1, 2]);
     let causes = &net.view(0).evidence;
-    let outdated = ViewCause::Outdated { lives: vec![(net.life(2), Incarnation(first.0 + 3_600_000_000))] };
+    let outdated =
+        ViewCause::Outdated { incarnations: vec![(net.incarnation(2), Incarnation(first.0 + 3_600_000_000))] };
     assert!(causes.contains(&outdated), "it was heard, and that is said: {causes:?}");
     assert!(status(&net, 0, 3).contains("but dropped: incarnation"), "{}", status(&net, 0, 3));
     net.run_until_whole(ms(3_000));
@@ -244,15 +245,15 @@ fn f60_a_node_whose_clock_was_ahead_once_comes_back_though_its_disk_is_new() {
 }
 
 #[test]
-fn f60_what_an_earlier_life_said_late_disturbs_no_ring_of_the_later_one() {
+fn f60_what_an_earlier_incarnation_said_late_disturbs_no_ring_of_the_later_one() {
     //= M07 test
     //= M02 test
     let mut net = Net::formed(3, |_| {});
-    let old = net.life(2);
+    let old = net.incarnation(2);
     net.restart(2);
     net.run_until_whole(ms(1_000));
     let replay: Vec<_> = net.sent.iter().filter(|flying| flying.from == old).cloned().collect();
-    // The node is not run for so long that its life is forgotten, and what its earlier one said comes meanwhile.
+    // The node is not run for so long that its incarnation is forgotten, and what its earlier one said comes meanwhile.
     net.stop(2);
     net.run_until(ms(3_000), |net| net.last_members(0) == [1, 2] && net.state(0) == "operational");
     net.run(ms(1_500));
@@ -269,10 +270,10 @@ fn f60_what_an_earlier_life_said_late_disturbs_no_ring_of_the_later_one() {
 }
 
 #[test]
-fn f60_a_late_join_of_an_earlier_life_disturbs_nobody_though_the_later_one_is_forgotten() {
+fn f60_a_late_join_of_an_earlier_incarnation_disturbs_nobody_though_the_later_one_is_forgotten() {
     //= M07 test
     let mut net = Net::formed(3, |_| {});
-    let (old, join) = (net.life(2), net.join_of(2));
+    let (old, join) = (net.incarnation(2), net.join_of(2));
     net.restart(2);
     net.run_until_whole(ms(1_000));
     net.stop(2);
@@ -281,7 +282,7 @@ fn f60_a_late_join_of_an_earlier_life_disturbs_nobody_though_the_later_one_is_fo
     let before = [0, 1].map(|node| net.regular_views(node));
     for to in [NodeId(1), NodeId(2)] {
         let mut join = join.clone();
-        join.proposal.proc = [net.life(0), net.life(1), old].into();
+        join.proposal.proc = [net.incarnation(0), net.incarnation(1), old].into();
         join.proposal.episode = 1;
         net.hand_over(Flying { from: old, to, lane: Lane::Control, packet: RingPacket::Join(join) });
         assert!((0..2).all(|i| net.state(i) == "operational"), "{}", net.describe());
@@ -296,7 +297,7 @@ fn f50_two_nodes_with_one_id_do_not_take_turns() {
     //= M11 test
     // The twin of node 3 has the larger incarnation: it is node 3 from now on.
     let mut net = Net::formed(3, |_| {});
-    let twin = MemberId { incarnation: Incarnation(9_000), ..net.life(2) };
+    let twin = MemberId { incarnation: Incarnation(9_000), ..net.incarnation(2) };
     let mut join = net.join_of(2);
     let heard = [NodeId(1), NodeId(2)].into();
     join.proposal = Proposal { proc: [twin].into(), heard, episode: 1, ..join.proposal };
