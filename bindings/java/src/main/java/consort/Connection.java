@@ -48,7 +48,7 @@ final class Connection implements AutoCloseable {
         try {
             SocketChannel channel = isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             Connection connection = new Connection(channel, silence);
-            connection.limit = CLOCK.schedule(connection::giveUp, Math.max(within.toNanos(), 0), TimeUnit.NANOSECONDS);
+            connection.limit = CLOCK.schedule(connection::giveUp, Times.nanos(within), TimeUnit.NANOSECONDS);
             connection.connect(address, at, isUnix);
             return connection;
         } catch (IOException | RuntimeException error) {
@@ -58,7 +58,7 @@ final class Connection implements AutoCloseable {
 
     private void connect(String address, SocketAddress at, boolean isUnix) throws ConsortException {
         try {
-            channel.connect(at);
+            channel.connect(resolved(at));
             if (!isUnix) {
                 channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
             }
@@ -67,6 +67,13 @@ final class Connection implements AutoCloseable {
             close();
             throw why == null ? ConsortException.cannotConnect(address, error) : why;
         }
+    }
+
+    /** Names of hosts are looked up here, for each connection anew. */
+    private static SocketAddress resolved(SocketAddress at) {
+        return at instanceof InetSocketAddress tcp && tcp.isUnresolved()
+                ? new InetSocketAddress(tcp.getHostString(), tcp.getPort())
+                : at;
     }
 
     private void giveUp() {
@@ -177,7 +184,7 @@ final class Connection implements AutoCloseable {
                     "`" + address + "` is no address; write a path with a slash in it, or host:port");
         }
         String host = at.substring(0, colon).replaceAll("^\\[|\\]$", "");
-        return new InetSocketAddress(host, Integer.parseInt(digits));
+        return InetSocketAddress.createUnresolved(host, Integer.parseInt(digits));
     }
 
     private static SocketAddress unix(String path) throws ConsortException {
