@@ -7,6 +7,7 @@ import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
 import java.net.UnixDomainSocketAddress;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.nio.channels.ReadableByteChannel;
@@ -70,10 +71,15 @@ final class Connection implements AutoCloseable {
     }
 
     /** Names of hosts are looked up here, for each connection anew. */
-    private static SocketAddress resolved(SocketAddress at) {
-        return at instanceof InetSocketAddress tcp && tcp.isUnresolved()
-                ? new InetSocketAddress(tcp.getHostString(), tcp.getPort())
-                : at;
+    private static SocketAddress resolved(SocketAddress at) throws UnknownHostException {
+        if (!(at instanceof InetSocketAddress named)) {
+            return at;
+        }
+        InetSocketAddress found = new InetSocketAddress(named.getHostString(), named.getPort());
+        if (found.isUnresolved()) {
+            throw new UnknownHostException("no host is called `" + named.getHostString() + "`");
+        }
+        return found;
     }
 
     private void giveUp() {

@@ -49,7 +49,7 @@ final class Roaming {
         } catch (InterruptedException closed) {
             // Whoever has closed it knows.
         } catch (RuntimeException bug) {
-            why = ConsortException.of(Kind.CLOSED, "this session failed: " + bug, bug);
+            why = ConsortException.of(Kind.CONNECTION_LOST, "this session failed: " + bug, bug);
         } finally {
             finish(why);
         }
@@ -107,7 +107,7 @@ final class Roaming {
         synchronized (this) {
             connection = null;
             checkOpen();
-            if (why.reason() == Reason.GOODBYE) {
+            if (isClosing && why.reason() == Reason.GOODBYE) {
                 throw closed();
             }
             if (why.endsSession()) {
