@@ -52,7 +52,8 @@ public final class Session implements AutoCloseable {
      * @param options how
      * @throws ConsortException {@code INVALID}; {@code UNREACHABLE} if none can be for as long as is allowed
      */
-    public static Session connect(List<String> daemons, SessionOptions options) throws ConsortException, InterruptedException {
+    public static Session connect(List<String> daemons, SessionOptions options)
+            throws ConsortException, InterruptedException {
         if (daemons.isEmpty()) {
             throw ConsortException.invalid("no daemon is named; give the address of at least one");
         }
