@@ -19,7 +19,7 @@ public sealed interface Fate {
 
     /**
      * Nobody knows: it may be ordered or not. The daemons have forgotten the producer, because too many of them started anew
-     * at a time, or because it sent nothing for an hour.
+     * at a time, or because it sent nothing for longer than they remember: {@code producers_for}, an hour.
      */
     record Forgotten() implements Fate {}
 

@@ -48,6 +48,8 @@ final class SessionMachine {
     private static final class Up implements State {
         /** What the daemon is still to be asked for. */
         private final ArrayDeque<Request> requests = new ArrayDeque<>();
+        /** Readings that it was asked for and that are not over, in their order: what it tells is of the first. */
+        private final ArrayDeque<SessionReading> asked = new ArrayDeque<>();
         /** Which group each request to join is for. */
         private final Map<Long, String> joins = new HashMap<>();
         private final Link link;
@@ -155,14 +157,11 @@ final class SessionMachine {
      * @throws ConsortException {@code UNREACHABLE} if no daemon was of use for as long as is allowed
      */
     void lost(ConsortException why, long now) throws ConsortException {
+        keepReached();
         Trying before = ((Up) state).trying;
         Trying trying = before == null ? new Trying(now, BACKOFF) : before.longer();
         state = new Down(before == null ? now : now + before.backoff, trying);
         pending.disconnect();
-        Bookmark bookmark = reached.bookmark();
-        if (reading != null && bookmark != null) {
-            reading.reach(bookmark);
-        }
         events.push(new SessionEvent.Lost(why.getMessage()));
         turnOn();
         goOnTrying(trying, why, now);
@@ -257,9 +256,12 @@ final class SessionMachine {
     }
 
     private boolean read(Up up) {
-        askReading(reading.from());
-        reached.ask(reading.from());
-        up.link.ask(reading.asked());
+        if (!up.asked.contains(reading)) {
+            askReading(reading.from());
+            reached.ask(reading.from());
+            up.asked.add(reading);
+            up.link.ask(reading.asked());
+        }
         return true;
     }
 
@@ -352,21 +354,43 @@ final class SessionMachine {
                 Kind.TAKEN_OVER, "another session sends as this one's producer; nothing more is sent here");
     }
 
-    /** The reading goes on; with no event nothing is told but how far it has come. */
+    /** A reading goes on; with no event nothing is told but how far it has come. */
     void onReading(SessionEvent event, Consumer<ReadingProgress> mark) {
-        if (event instanceof SessionEvent.ReadingBegan && reading != null) {
+        if (!isOfReading()) {
+            events.push(event);
+            return;
+        }
+        if (event instanceof SessionEvent.ReadingBegan) {
             reading.begin();
         }
         mark.accept(reached);
         events.push(event, mark);
     }
 
+    /** Whether what the daemon tells is of the reading that was asked for last, and not of one before. */
+    private boolean isOfReading() {
+        return reading != null && state instanceof Up up && up.asked.peek() == reading;
+    }
+
+    /** Wherever the reading goes on, it does so behind what has come. */
+    private void keepReached() {
+        Bookmark bookmark = reached.bookmark();
+        if (isOfReading() && bookmark != null) {
+            reading.reach(bookmark);
+        }
+    }
+
     /** There is no reading, or none any more. */
     void onReadingEnded(SessionEvent.ReadingEnded ended, Place common) throws ConsortException {
-        if (ended.cause() != SessionEvent.EndCause.PARTED) {
-            events.push(ended);
-        } else if (reading != null) {
+        boolean isOther = isOfReading() && ended.cause() == SessionEvent.EndCause.PARTED;
+        keepReached();
+        if (state instanceof Up up) {
+            up.asked.poll();
+        }
+        if (isOther) {
             onOtherHistory(common);
+        } else {
+            events.push(ended);
         }
     }
 

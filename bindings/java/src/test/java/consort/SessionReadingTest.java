@@ -34,6 +34,7 @@ final class SessionReadingTest {
         ClientTest.run("bookmarks and places read back, and other texts are none", SessionReadingTest::texts);
         ClientTest.run("a reading of the protocol page, byte for byte", SessionReadingTest::aReadingByteForByte);
         ClientTest.run("a bookmark is of what was received, a reading of what came", SessionReadingTest::bookmarks);
+        ClientTest.run("a reading begins where it was to, whatever was told of the one before", SessionReadingTest::another);
         ClientTest.run("a reading follows the views", SessionReadingTest::views);
         ClientTest.run("who was not there is left for one who knows", SessionReadingTest::asksOthers);
         ClientTest.run("where none knows, histories have parted", SessionReadingTest::parts);
@@ -156,6 +157,42 @@ final class SessionReadingTest {
             check(next(session, SessionEvent.Lost.class).text().contains("a frame that is too short"), "why");
             next(session, SessionEvent.Connected.class);
             check(session.bookmark().toString().equals("0000000000000009:9"), session.bookmark());
+        }
+    }
+
+    private static void another() throws Exception {
+        try (FakeDaemon first = new FakeDaemon(); FakeDaemon second = new FakeDaemon()) {
+            Session session = connect(PLAIN, first, second);
+            session.read(G, ReadFrom.at(4));
+            Talk talk = first.opens(0);
+            talk.hears(Wire.READ);
+            session.read(G, ReadFrom.at(70));
+            talk.hears(Wire.READ);
+            // What it says of the former reading, it says of that alone.
+            began(talk, 9, 4);
+            batch(talk, 4);
+            next(session, SessionEvent.Read.class);
+            check(session.bookmark() == null, session.bookmark());
+            talk.hangUp();
+            talk = second.opens(0);
+            check(talk.hears(Wire.READ).take(16)[15] == 70, "where it was to begin");
+            began(talk, 9, 70);
+            batch(talk, 70);
+            // All credit is used up, so the next reading waits behind a join.
+            session.send(Service.AGREED, G, new byte[300 << 10]);
+            talk.hears(Wire.MULTICAST + Service.AGREED.number);
+            session.join("a");
+            session.read(G, ReadFrom.at(80));
+            session.read(G, ReadFrom.at(90));
+            batch(talk, 71);
+            talk.hangUp();
+            talk = first.opens(1);
+            talk.hears(Wire.JOIN);
+            check(talk.hears(Wire.READ).take(16)[15] == 90, "it was not asked for before");
+            began(talk, 9, 90);
+            session.join("b");
+            talk.hears(Wire.JOIN);
+            check(session.unsettled() == 0, "once is enough");
         }
     }
 
