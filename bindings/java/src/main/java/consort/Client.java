@@ -4,15 +4,12 @@ import consort.ConsortException.Kind;
 import consort.ConsortException.Reason;
 import consort.ConsortException.UnknownFate;
 import consort.Event.DaemonId;
-import java.io.BufferedInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
 import java.io.EOFException;
 import java.io.IOException;
-import java.net.SocketAddress;
 import java.nio.BufferUnderflowException;
 import java.time.Duration;
-import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
@@ -41,26 +38,25 @@ public final class Client implements AutoCloseable {
     private static final Duration GOODBYE = Duration.ofSeconds(10);
 
     private final Connection connection;
-    private final Welcome welcome;
+    private final Handshake.Welcome welcome;
     private final Ledger ledger;
     private final EventQueue events = new EventQueue();
-    /** Which life of each node senders are connected to. The reader's alone. */
-    private final Map<Integer, Long> lives = new HashMap<>();
+    /** The reader's alone. */
+    private final EventDecoder decoder = new EventDecoder();
 
-    private record Welcome(DaemonId daemon, String name, long messageMax, long creditMax, int groupsMax) {}
-
-    private Client(Connection connection, Welcome welcome, DataInputStream from) {
-        this.connection = connection;
-        this.welcome = welcome;
-        this.ledger = new Ledger(welcome.creditMax);
-        start("consort-reads", () -> read(from));
+    private Client(Handshake opened) {
+        this.connection = opened.connection();
+        this.welcome = opened.welcome();
+        this.ledger = new Ledger(welcome.creditMax());
+        start("consort-reads", () -> read(opened.from()));
         start("consort-writes", this::write);
     }
 
-    private static void start(String name, Runnable work) {
+    static Thread start(String name, Runnable work) {
         Thread thread = new Thread(work, name);
         thread.setDaemon(true);
         thread.start();
+        return thread;
     }
 
     /**
@@ -72,100 +68,27 @@ public final class Client implements AutoCloseable {
      *     {@code TIMED_OUT}
      */
     public static Client connect(String address, Options options) throws ConsortException {
-        if (!options.name().isEmpty()) {
-            Names.checkClient(options.name());
-        }
-        SocketAddress at = Connection.read(address);
-        Duration bound = options.silenceAt(at);
-        long began = System.nanoTime();
-        try {
-            return open(Connection.open(address, at, options.within(), new Silence(bound)), address, options);
-        } catch (ConsortException error) {
-            if (bound == null || !error.isOfAnEarlierRelease()) {
-                throw error;
-            }
-            Duration left = options.within().minusNanos(System.nanoTime() - began);
-            return open(Connection.open(address, at, left, new Silence(null)), address, options);
-        }
-    }
-
-    private static Client open(Connection connection, String address, Options options) throws ConsortException {
-        try {
-            return greet(connection, address, hello(options, connection.interval()));
-        } catch (ConsortException error) {
-            ConsortException late = connection.isLate(address);
-            connection.close();
-            throw late == null ? error : late;
-        }
-    }
-
-    /** What such a client says first; it asks for heartbeats in this interval in milliseconds, for none with 0. */
-    static byte[] hello(Options options, long interval) {
-        int flags = (options.views() ? 1 : 0) | (options.positions() ? 16 : 0) | (interval == 0 ? 0 : 32)
-                | (options.token().isEmpty() ? 0 : 128);
-        Wire.Request hello = new Wire.Request(Wire.HELLO).number(Wire.MAGIC, 4).number(Wire.VERSION, 2).number(flags, 1);
-        hello.name(options.name()).bytes(new byte[16]).number(interval, interval == 0 ? 0 : 4);
-        return (options.token().isEmpty() ? hello : hello.name(options.token())).frame();
-    }
-
-    private static Client greet(Connection connection, String address, byte[] hello) throws ConsortException {
-        String notOne = address + ": it does not answer like a Consort daemon: ";
-        try {
-            connection.write(hello);
-            DataInputStream from = new DataInputStream(new BufferedInputStream(connection.input(), 64 << 10));
-            Welcome welcome = welcome(Wire.read(from, Wire.TEXT_MAX));
-            if (!connection.letIn()) {
-                throw new IOException("too late");
-            }
-            return new Client(connection, welcome, from);
-        } catch (IOException error) {
-            String why = error instanceof EOFException ? "it closed the connection" : error.getMessage();
-            throw ConsortException.of(Kind.NO_DAEMON, notOne + why);
-        } catch (BufferUnderflowException error) {
-            throw ConsortException.of(Kind.NO_DAEMON, notOne + "its welcome is too short");
-        }
-    }
-
-    private static Welcome welcome(Wire.Frame frame) throws IOException, ConsortException {
-        Wire.Fields fields = frame.fields();
-        if (frame.kind() == Wire.DISCONNECT) {
-            throw ConsortException.notWelcome(Wire.named(Reason.values(), fields.u8()), fields.text());
-        }
-        if (frame.kind() != Wire.WELCOME) {
-            throw new IOException(String.format("it began with an event of kind %#x", frame.kind()));
-        }
-        int spoken = fields.u16();
-        if (spoken != Wire.VERSION) {
-            throw new IOException("it speaks version " + spoken + ", this client version " + Wire.VERSION
-                    + "; use those of one release");
-        }
-        DaemonId daemon = fields.daemon();
-        fields.u64();
-        fields.u32();
-        fields.text();
-        Welcome welcome = new Welcome(daemon, fields.name(), fields.u32(), fields.u32(), fields.u16());
-        fields.done("welcome");
-        return welcome;
+        return new Client(Handshake.open(address, options));
     }
 
     /** What the client is called. */
     public String name() {
-        return welcome.name;
+        return welcome.name();
     }
 
     /** The name by which others send to this client alone, as to a group. */
     public String privateName() {
-        return Names.privateName(welcome.name, welcome.daemon.node());
+        return Names.privateName(welcome.name(), welcome.daemon().node());
     }
 
     /** The client's daemon. */
     public DaemonId daemon() {
-        return welcome.daemon;
+        return welcome.daemon();
     }
 
     /** The largest payload of one message, in bytes. */
     public long messageMax() {
-        return welcome.messageMax;
+        return welcome.messageMax();
     }
 
     /**
@@ -209,20 +132,25 @@ public final class Client implements AutoCloseable {
         if (service == null) {
             throw ConsortException.invalid("no service was given");
         }
-        if (to.isEmpty() || to.size() > welcome.groupsMax) {
+        if (to.isEmpty() || to.size() > welcome.groupsMax()) {
             throw ConsortException.of(
-                    Kind.TARGETS, "a message to " + to.size() + " groups; name 1 to " + welcome.groupsMax);
+                    Kind.TARGETS, "a message to " + to.size() + " groups; name 1 to " + welcome.groupsMax());
         }
-        if (payload.length > welcome.messageMax) {
+        if (payload.length > welcome.messageMax()) {
             throw ConsortException.of(Kind.TOO_LARGE,
-                    "a message of " + payload.length + " bytes; this cluster allows " + welcome.messageMax);
+                    "a message of " + payload.length + " bytes; this cluster allows " + welcome.messageMax());
         }
+        return ledger.send(multicastFrame(service, to, payload), within);
+    }
+
+    /** The frame of a message; its names are checked. */
+    static byte[] multicastFrame(Service service, List<String> to, byte[] payload) throws ConsortException {
         Wire.Request request = new Wire.Request(Wire.MULTICAST + service.number).number(to.size(), 2);
         for (String name : to) {
             Names.checkTarget(name);
             request.name(name);
         }
-        return ledger.send(request.bytes(payload).frame(), within);
+        return request.bytes(payload).frame();
     }
 
     /**
@@ -261,7 +189,7 @@ public final class Client implements AutoCloseable {
      * why the session is over. Whoever asks for nothing more holds up nothing but itself, until the daemon calls it slow.
      */
     public Flow.Publisher<Event> events() {
-        return new EventPublisher(events);
+        return new EventPublisher<>(() -> events.take(null));
     }
 
     /** Says good-bye, and waits until the daemon has taken all that was sent, at most ten seconds. */
@@ -300,10 +228,9 @@ public final class Client implements AutoCloseable {
     }
 
     private void read(DataInputStream from) {
-        long most = Math.min(welcome.messageMax + Wire.TEXT_MAX, Integer.MAX_VALUE);
         try {
             while (true) {
-                handle(Wire.read(from, (int) most));
+                handle(Wire.read(from, welcome.frameMax()));
             }
         } catch (ConsortException end) {
             finish(end);
@@ -338,48 +265,15 @@ public final class Client implements AutoCloseable {
                 fields.done("progress");
                 ledger.progress(ordered, credit);
             }
-            case Wire.INCARNATION -> {
-                lives.put(fields.u16(), fields.u64());
-                fields.done("incarnation");
-            }
             case Wire.DISCONNECT -> {
                 Reason reason = Wire.named(Reason.values(), fields.u8());
                 throw ConsortException.disconnected(reason, fields.text(), ledger.unknownFate());
             }
-            case Wire.REFUSED -> give(
-                    new Event.Refused(fields.u64(), Wire.named(Event.RefusalCause.values(), fields.u8()), fields.text()),
-                    fields, "refusal");
-            case Wire.VIEW -> give(fields.networkView(), fields, "view");
-            case Wire.GROUP_VIEW -> give(fields.groupView(), fields, "group view");
-            case Wire.SIGNAL -> give(
-                    new Event.GroupSignal(fields.name(), fields.groupViewId()), fields, "transitional signal");
-            default -> handleMessages(frame.kind(), fields);
-        }
-    }
-
-    private void give(Event event, Wire.Fields fields, String what) throws IOException, InterruptedException {
-        fields.done(what);
-        events.put(event);
-    }
-
-    /** A message or a batch. What else there is nobody has asked for. */
-    private void handleMessages(int kind, Wire.Fields fields) throws IOException, InterruptedException {
-        int family = kind & 0xf0;
-        boolean isBatch = family == Wire.BATCH || family == Wire.PLACED_BATCH;
-        boolean isPlaced = family == Wire.PLACED || family == Wire.PLACED_BATCH;
-        Service service = Service.of(kind & 0x0f);
-        if (service == null || !isBatch && !isPlaced && family != Wire.MESSAGE) {
-            return;
-        }
-        long position = isPlaced ? fields.u64() : 0;
-        if (family == Wire.PLACED_BATCH) {
-            fields.u16();
-        }
-        List<Event.Message> messages =
-                fields.messages(service, isBatch, position, node -> isPlaced ? lives.getOrDefault((int) node, 0L) : 0);
-        fields.done("message");
-        for (Event.Message message : messages) {
-            events.put(message);
+            default -> {
+                for (Event event : decoder.events(frame)) {
+                    events.put(event);
+                }
+            }
         }
     }
 

@@ -7,6 +7,7 @@ import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
 import java.net.UnixDomainSocketAddress;
+import java.net.UnknownHostException;
 import java.nio.ByteBuffer;
 import java.nio.channels.Channels;
 import java.nio.channels.ReadableByteChannel;
@@ -48,7 +49,7 @@ final class Connection implements AutoCloseable {
         try {
             SocketChannel channel = isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             Connection connection = new Connection(channel, silence);
-            connection.limit = CLOCK.schedule(connection::giveUp, Math.max(within.toNanos(), 0), TimeUnit.NANOSECONDS);
+            connection.limit = CLOCK.schedule(connection::giveUp, Times.nanos(within), TimeUnit.NANOSECONDS);
             connection.connect(address, at, isUnix);
             return connection;
         } catch (IOException | RuntimeException error) {
@@ -58,7 +59,7 @@ final class Connection implements AutoCloseable {
 
     private void connect(String address, SocketAddress at, boolean isUnix) throws ConsortException {
         try {
-            channel.connect(at);
+            channel.connect(resolved(at));
             if (!isUnix) {
                 channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
             }
@@ -67,6 +68,18 @@ final class Connection implements AutoCloseable {
             close();
             throw why == null ? ConsortException.cannotConnect(address, error) : why;
         }
+    }
+
+    /** Names of hosts are looked up here, for each connection anew. */
+    private static SocketAddress resolved(SocketAddress at) throws UnknownHostException {
+        if (!(at instanceof InetSocketAddress named)) {
+            return at;
+        }
+        InetSocketAddress found = new InetSocketAddress(named.getHostString(), named.getPort());
+        if (found.isUnresolved()) {
+            throw new UnknownHostException("no host is called `" + named.getHostString() + "`");
+        }
+        return found;
     }
 
     private void giveUp() {
@@ -177,7 +190,7 @@ final class Connection implements AutoCloseable {
                     "`" + address + "` is no address; write a path with a slash in it, or host:port");
         }
         String host = at.substring(0, colon).replaceAll("^\\[|\\]$", "");
-        return new InetSocketAddress(host, Integer.parseInt(digits));
+        return InetSocketAddress.createUnresolved(host, Integer.parseInt(digits));
     }
 
     private static SocketAddress unix(String path) throws ConsortException {

@@ -25,7 +25,15 @@ public final class ConsortException extends Exception {
         /** To no group, or to more than a message may name. It was not sent. */
         TARGETS,
         /** The time allowed was not enough. Nothing was sent. */
-        TIMED_OUT;
+        TIMED_OUT,
+        /** So much waits to be received that nothing more is read: receive it first. Nothing was sent. */
+        UNREAD,
+        /** No daemon could be reached for as long as a session may try. The session is over. */
+        UNREACHABLE,
+        /** Another session sends as this one's producer. This session is over. */
+        TAKEN_OVER,
+        /** The daemons cannot keep account of what a session sends: {@link #openRefusal()}. The session is over. */
+        NOT_OPENED;
     }
 
     /** Why a session ended. {@code UNKNOWN} is a reason of a later release. */
@@ -51,6 +59,19 @@ public final class ConsortException extends Exception {
         TOKEN_EXPIRED;
     }
 
+    /** Why daemons do not keep account of what a session sends. {@code UNKNOWN} is a cause of a later release. */
+    public enum OpenRefusal {
+        UNKNOWN,
+        /** No policy says which part of a parted network goes on. */
+        NO_POLICY,
+        /** As many producers are known as there may be. */
+        FULL,
+        /** The daemon is leaving; a session then goes on at another. */
+        LEAVING,
+        /** Another session goes on with the producer. */
+        FENCED;
+    }
+
     /** The sends that may be ordered still, or never: so many from that number on. */
     public record UnknownFate(long first, long count) {
         @Override
@@ -67,16 +88,27 @@ public final class ConsortException extends Exception {
     private final Kind kind;
     private final transient Reason reason;
     private final transient UnknownFate unknownFate;
+    private final transient OpenRefusal openRefusal;
 
     private ConsortException(Kind kind, Reason reason, UnknownFate unknownFate, String text, Throwable cause) {
+        this(kind, reason, unknownFate, OpenRefusal.UNKNOWN, text, cause);
+    }
+
+    private ConsortException(
+            Kind kind, Reason reason, UnknownFate unknownFate, OpenRefusal openRefusal, String text, Throwable cause) {
         super(text, cause);
         this.kind = kind;
         this.reason = reason;
         this.unknownFate = unknownFate;
+        this.openRefusal = openRefusal;
     }
 
     static ConsortException of(Kind kind, String text) {
-        return new ConsortException(kind, Reason.UNKNOWN, new UnknownFate(1, 0), text, null);
+        return of(kind, text, null);
+    }
+
+    static ConsortException of(Kind kind, String text, Throwable cause) {
+        return new ConsortException(kind, Reason.UNKNOWN, new UnknownFate(1, 0), text, cause);
     }
 
     static ConsortException invalid(String text) {
@@ -103,9 +135,34 @@ public final class ConsortException extends Exception {
         return new ConsortException(Kind.CONNECTION_LOST, Reason.UNKNOWN, fate, text, cause);
     }
 
+    /** The same of a session, which knows the fates. */
+    static ConsortException disconnected(Reason reason, String said) {
+        String text = "the daemon ended the session: " + said;
+        return new ConsortException(Kind.DISCONNECTED, reason, new UnknownFate(1, 0), text, null);
+    }
+
+    /** The same of a session, which knows the fates. */
+    static ConsortException lost(String why, Throwable cause) {
+        return of(Kind.CONNECTION_LOST, "the connection to the daemon was lost (" + why + ")", cause);
+    }
+
+    static ConsortException notOpened(OpenRefusal cause, String said) {
+        String text = "the daemons cannot keep account of what this session sends: " + said;
+        return new ConsortException(Kind.NOT_OPENED, Reason.UNKNOWN, new UnknownFate(1, 0), cause, text, null);
+    }
+
     /** The same for another caller, whose stack it then shows. */
     ConsortException again() {
-        return new ConsortException(kind, reason, unknownFate, getMessage(), this);
+        return new ConsortException(kind, reason, unknownFate, openRefusal, getMessage(), this);
+    }
+
+    /** Whether no other daemon mends it: the session over several daemons is over, too. */
+    boolean endsSession() {
+        return switch (kind) {
+            case INVALID, UNREACHABLE, TAKEN_OVER -> true;
+            case NOT_OPENED -> openRefusal != OpenRefusal.LEAVING;
+            default -> false;
+        };
     }
 
     /** Whether a daemon that knows no heartbeats says so to a client that wants them. */
@@ -121,6 +178,11 @@ public final class ConsortException extends Exception {
     /** The daemon's reason, where it gave one. */
     public Reason reason() {
         return reason;
+    }
+
+    /** Why daemons keep no account, where the kind is {@code NOT_OPENED}. */
+    public OpenRefusal openRefusal() {
+        return openRefusal;
     }
 
     /** The sends whose fate the session's end leaves unknown. */

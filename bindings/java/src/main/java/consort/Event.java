@@ -3,10 +3,7 @@ package consort;
 import java.util.List;
 
 /** What happened, in the order in which it happened. */
-public sealed interface Event {
-    /** How many bytes it counts for while it waits to be received. */
-    int weight();
-
+public sealed interface Event extends SessionEvent {
     /**
      * The next message of the order for a group this client is in.
      *

@@ -4,16 +4,22 @@ import java.util.concurrent.Flow;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /** Hands events to one subscriber, as many as it asks for, by a thread of its own. */
-final class EventPublisher implements Flow.Publisher<Event> {
-    private final EventQueue events;
+final class EventPublisher<E> implements Flow.Publisher<E> {
+    private final Source<E> events;
     private final AtomicBoolean taken = new AtomicBoolean();
 
-    EventPublisher(EventQueue events) {
+    /** Where events come from. */
+    interface Source<E> {
+        /** The next one. Waits for as long as it takes. */
+        E take() throws ConsortException, InterruptedException;
+    }
+
+    EventPublisher(Source<E> events) {
         this.events = events;
     }
 
     @Override
-    public void subscribe(Flow.Subscriber<? super Event> subscriber) {
+    public void subscribe(Flow.Subscriber<? super E> subscriber) {
         Subscription subscription = new Subscription(subscriber);
         subscriber.onSubscribe(subscription);
         if (taken.getAndSet(true)) {
@@ -27,13 +33,13 @@ final class EventPublisher implements Flow.Publisher<Event> {
     }
 
     private final class Subscription implements Flow.Subscription {
-        private final Flow.Subscriber<? super Event> subscriber;
+        private final Flow.Subscriber<? super E> subscriber;
         private volatile Thread thread;
         private long wanted;
         private boolean cancelled;
         private boolean misused;
 
-        Subscription(Flow.Subscriber<? super Event> subscriber) {
+        Subscription(Flow.Subscriber<? super E> subscriber) {
             this.subscriber = subscriber;
         }
 
@@ -69,7 +75,7 @@ final class EventPublisher implements Flow.Publisher<Event> {
         private void run() {
             try {
                 while (isWanted()) {
-                    subscriber.onNext(events.take(null));
+                    subscriber.onNext(events.take());
                 }
             } catch (ConsortException end) {
                 if (end.kind() == ConsortException.Kind.CLOSED) {

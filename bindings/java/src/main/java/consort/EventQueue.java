@@ -18,7 +18,7 @@ final class EventQueue {
         if (within == null) {
             return 0;
         }
-        long until = System.nanoTime() + Math.max(within.toNanos(), 0);
+        long until = System.nanoTime() + Times.nanos(within);
         return until == 0 ? 1 : until;
     }
 

@@ -13,6 +13,11 @@ final class Names {
         return "#" + client + "#n" + node;
     }
 
+    /** As much of a text as fits in a message. */
+    static String shortened(String text) {
+        return text.length() <= 60 ? text : text.substring(0, 60) + "...";
+    }
+
     /** Refuses what no group can be called. */
     static void checkGroup(String name) throws ConsortException {
         byte[] bytes = name.getBytes(StandardCharsets.UTF_8);

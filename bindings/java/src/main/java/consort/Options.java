@@ -67,12 +67,22 @@ public record Options(
         return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
     }
 
-    /** How long a daemon there may be silent; {@code null} for ever. */
-    Duration silenceAt(SocketAddress address) throws ConsortException {
+    /** Refuses what cannot be. */
+    void check() throws ConsortException {
+        if (!name.isEmpty()) {
+            Names.checkClient(name);
+        }
+        if (within == null) {
+            throw ConsortException.invalid("within is null; give the time that connecting may take");
+        }
         Silence.check("hostTimeout", hostTimeout);
         if (daemonTimeout != null) {
             Silence.check("daemonTimeout", daemonTimeout);
         }
+    }
+
+    /** How long a daemon there may be silent; {@code null} for ever. */
+    Duration silenceAt(SocketAddress address) {
         return address instanceof UnixDomainSocketAddress ? daemonTimeout : hostTimeout;
     }
 }

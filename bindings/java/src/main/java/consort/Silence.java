@@ -2,7 +2,6 @@ package consort;
 
 import java.net.SocketTimeoutException;
 import java.time.Duration;
-import java.util.Locale;
 
 /**
  * Finds out that nothing is heard any more of a daemon that promised to say something now and then.
@@ -36,14 +35,9 @@ final class Silence {
 
     static void check(String option, Duration given) throws ConsortException {
         if (given == null || given.compareTo(LEAST) < 0 || given.compareTo(MOST) > 0) {
-            String text = option + " is " + (given == null ? "null" : words(given));
-            throw ConsortException.invalid(text + "; give a time from " + words(LEAST) + " to " + words(MOST));
+            String text = option + " is " + (given == null ? "null" : Times.words(given));
+            throw ConsortException.invalid(text + "; give a time from " + Times.words(LEAST) + " to " + Times.words(MOST));
         }
-    }
-
-    /** {@code 2s}, {@code 1m30s}. */
-    private static String words(Duration time) {
-        return time.toString().substring("PT".length()).toLowerCase(Locale.ROOT);
     }
 
     /** How often a daemon is to tell that it is at work, in milliseconds; 0 where it need not. */
@@ -89,7 +83,7 @@ final class Silence {
     synchronized void tell() throws SocketTimeoutException {
         if (isOver) {
             throw new SocketTimeoutException(
-                    "timed out: nothing was heard of the daemon or its machine for " + words(bound));
+                    "timed out: nothing was heard of the daemon or its machine for " + Times.words(bound));
         }
     }
 }

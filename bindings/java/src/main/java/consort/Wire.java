@@ -28,6 +28,10 @@ final class Wire {
     static final int LEAVE = 0x03;
     static final int GOODBYE = 0x06;
     static final int JOIN_CLOSED = 0x07;
+    static final int READ = 0x0b;
+    static final int OPEN = 0x0c;
+    static final int FORGET = 0x0d;
+    static final int READ_ON = 0x0e;
     static final int MULTICAST = 0x10;
 
     static final int HEARTBEAT = 0x80;
@@ -43,6 +47,19 @@ final class Wire {
     static final int BATCH = 0xb0;
     static final int PLACED = 0xc0;
     static final int PLACED_BATCH = 0xd0;
+    static final int READ_MESSAGE = 0xe0;
+    static final int IN_VIEW = 0xe6;
+    static final int GAP = 0xe7;
+    static final int READ_BATCH = 0xf0;
+    static final int SETTLED = 0xf6;
+    static final int NUMBERING_ENDED = 0xf7;
+    static final int BEGAN = 0xf8;
+    static final int NO_READING = 0xf9;
+    static final int CAUGHT_UP = 0xfa;
+    static final int LOST = 0xfb;
+    static final int OPENED = 0xfd;
+    static final int WAITS = 0xfe;
+    static final int NOT_OPENED = 0xff;
 
     private Wire() {}
 
@@ -87,6 +104,11 @@ final class Wire {
         Request name(String name) {
             byte[] bytes = name.getBytes(StandardCharsets.UTF_8);
             return number(bytes.length, 1).bytes(bytes);
+        }
+
+        Request view(ViewId view) {
+            DaemonId daemon = view.representative();
+            return number(view.number(), 8).number(daemon.node(), 2).number(daemon.incarnation(), 8);
         }
 
         Request bytes(byte[] bytes) {
@@ -154,6 +176,21 @@ final class Wire {
             if (bytes.hasRemaining()) {
                 throw new Malformed(what);
             }
+        }
+
+        /** Yes or no. */
+        boolean flag(String what) throws Malformed {
+            int flag = u8();
+            if (flag > 1) {
+                throw new Malformed(what);
+            }
+            return flag == 1;
+        }
+
+        /** A place in a view. */
+        Place viewPlace() {
+            ViewId view = view();
+            return new Place(u64(), u16(), view);
         }
 
         /** How many entries follow that have at least so many bytes each. */

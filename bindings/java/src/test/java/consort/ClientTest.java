@@ -51,6 +51,7 @@ public final class ClientTest {
         run("a subscriber is given what it asks for", ClientTest::aSubscriber);
         run("a closed client says so", ClientTest::aClosedClient);
         SilenceTest.runAll();
+        SessionTest.runAll();
     }
 
     static void run(String name, Test test) throws Exception {

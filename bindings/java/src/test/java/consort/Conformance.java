@@ -11,13 +11,15 @@ import java.util.Locale;
 import java.util.stream.Collectors;
 import java.util.zip.CRC32;
 
-/** The Java client, told what to do line by line: docs/clients.md. */
+/** The Java client and its session, told what to do line by line: docs/clients.md. */
 public final class Conformance {
     private static final Duration PATIENCE = Duration.ofSeconds(20);
     /** With no time at all it would not even look. */
     private static final long LOOK = 50;
 
+    /** What is open; one at most. */
     private Client client;
+    private Session session;
 
     private Conformance() {}
 
@@ -32,15 +34,25 @@ public final class Conformance {
     }
 
     private void leave() throws InterruptedException {
-        Client client = this.client;
-        this.client = null;
         try {
-            if (client != null) {
-                client.close(PATIENCE);
-            }
+            close();
         } catch (ConsortException over) {
             // It was over already.
         }
+    }
+
+    private String close() throws ConsortException, InterruptedException {
+        Client client = this.client;
+        Session session = this.session;
+        this.client = null;
+        this.session = null;
+        if (client != null) {
+            client.close(PATIENCE);
+        }
+        if (session != null) {
+            session.close(PATIENCE);
+        }
+        return "ok";
     }
 
     private String reply(List<String> words) throws InterruptedException {
@@ -56,6 +68,15 @@ public final class Conformance {
         if (request.equals("connect")) {
             return connect(words);
         }
+        if (request.equals("has") && word.equals("session")) {
+            return "ok";
+        }
+        if (request.equals("session")) {
+            return connectSession(words);
+        }
+        if (session != null) {
+            return askSession(request, words, word);
+        }
         if (client == null) {
             throw ConsortException.of(ConsortException.Kind.CLOSED, "this client was closed; connect anew");
         }
@@ -63,17 +84,42 @@ public final class Conformance {
             case "join" -> "ok send=" + client.join(word);
             case "join_closed" -> "ok send=" + client.joinClosed(word);
             case "leave" -> "ok send=" + client.leave(word);
-            case "send" -> "ok send=" + send(words);
-            case "receive" -> receive(word);
-            case "wait" -> await();
-            case "close" -> {
-                Client closing = client;
-                client = null;
-                closing.close(PATIENCE);
+            case "send" -> "ok send=" + client.multicast(service(words), targets(words), payload(words.get(1)), PATIENCE);
+            case "receive" -> line(client.receive(time(word)));
+            case "wait" -> {
+                client.settle(PATIENCE);
                 yield "ok";
             }
+            case "close" -> close();
             default -> throw ConsortException.invalid("`" + request + "` is no request");
         };
+    }
+
+    private String askSession(String request, List<String> words, String word)
+            throws ConsortException, InterruptedException {
+        switch (request) {
+            case "join" -> session.join(word);
+            case "join_closed" -> session.joinClosed(word);
+            case "leave" -> session.leave(word);
+            case "read" -> session.read(words.subList(1, words.size()), ReadFrom.parse(word));
+            case "send" -> {
+                return "ok send=" + session.send(service(words), targets(words), payload(words.get(1)), PATIENCE);
+            }
+            case "receive" -> {
+                return line(session.receive(time(word)));
+            }
+            case "wait" -> session.settle(time(word));
+            case "close" -> close();
+            default -> throw ConsortException.invalid("`" + request + "` is no request");
+        }
+        return "ok";
+    }
+
+    private String connectSession(List<String> words) throws ConsortException, InterruptedException {
+        Session connected = Session.connect(words, new SessionOptions());
+        leave();
+        session = connected;
+        return "ok";
     }
 
     private String connect(List<String> words) throws ConsortException, InterruptedException {
@@ -91,10 +137,17 @@ public final class Conformance {
         return "ok name=" + client.name() + " node=" + client.daemon().node() + " message_max=" + client.messageMax();
     }
 
-    private long send(List<String> words) throws ConsortException, InterruptedException {
+    private static Service service(List<String> words) {
         String wanted = words.get(0);
-        Service service = Arrays.stream(Service.values()).filter(known -> word(known).equals(wanted)).findAny().orElse(null);
-        return client.multicast(service, words.subList(2, words.size()), payload(words.get(1)), PATIENCE);
+        return Arrays.stream(Service.values()).filter(known -> word(known).equals(wanted)).findAny().orElse(null);
+    }
+
+    private static List<String> targets(List<String> words) {
+        return words.subList(2, words.size());
+    }
+
+    private static Duration time(String milliseconds) {
+        return Duration.ofMillis(Math.max(Long.parseLong(milliseconds), LOOK));
     }
 
     /** Hexadecimal, `-` for none, `5a*9` for nine times the same. */
@@ -116,26 +169,44 @@ public final class Conformance {
         }
     }
 
-    private String await() throws ConsortException, InterruptedException {
-        client.settle(PATIENCE);
-        return "ok";
-    }
-
-    private String receive(String milliseconds) throws ConsortException, InterruptedException {
-        Event event = client.receive(Duration.ofMillis(Math.max(Long.parseLong(milliseconds), LOOK)));
-        return event == null ? "none" : line(event);
-    }
-
-    private static String line(Event event) {
-        if (event instanceof Event.Message message) {
-            CRC32 sum = new CRC32();
-            sum.update(message.payload());
-            String line = String.format("message service=%s sender=%s length=%d crc=%08x to=%s", word(message.service()),
-                    message.sender(), message.payload().length, sum.getValue(), String.join(",", message.to()));
-            return message.position() == 0
-                    ? line
-                    : line + " position=" + message.position() + " incarnation=" + message.incarnation();
+    private static String line(SessionEvent event) {
+        if (event == null) {
+            return "none";
         }
+        if (event instanceof Event.Message message) {
+            return "message " + fields(message);
+        }
+        if (event instanceof SessionEvent.Read read) {
+            return "read " + fields(read.message());
+        }
+        if (event instanceof SessionEvent.Sent sent) {
+            return "sent send=" + sent.send() + " fate=" + fate(sent.fate());
+        }
+        if (event instanceof Event membership) {
+            return membership(membership);
+        }
+        String name = event.getClass().getSimpleName();
+        return name.replaceAll("(?<!^)([A-Z])", "_$1").toLowerCase(Locale.ROOT);
+    }
+
+    private static String fate(Fate fate) {
+        if (fate instanceof Fate.Refused refused) {
+            return "refused cause=" + word(refused.cause()) + " : " + refused.text();
+        }
+        return fate instanceof Fate.Ordered ? "ordered" : "forgotten";
+    }
+
+    private static String fields(Event.Message message) {
+        CRC32 sum = new CRC32();
+        sum.update(message.payload());
+        String line = String.format("service=%s sender=%s length=%d crc=%08x to=%s", word(message.service()),
+                message.sender(), message.payload().length, sum.getValue(), String.join(",", message.to()));
+        return message.position() == 0
+                ? line
+                : line + " position=" + message.position() + " incarnation=" + message.incarnation();
+    }
+
+    private static String membership(Event event) {
         if (event instanceof Event.GroupView view) {
             return String.format("group_view group=%s cause=%s closed=%s primary=%s changed=%s members=%s", view.group(),
                     word(view.cause()), view.closed() ? "yes" : "no", word(view.primary()), names(view.changed()),

@@ -157,10 +157,10 @@ final class SilenceTest {
         Options bob = new Options().name("bob");
         Map.of(0L, "0000001c01" + plain.formatted("00"), 500L, "0000002001" + plain.formatted("20") + "000001f4").forEach(
                 (interval, hello) -> {
-                    String said = HexFormat.of().formatHex(Client.hello(bob, interval));
+                    String said = HexFormat.of().formatHex(Handshake.hello(bob, interval));
                     check(said.equals(hello), said);
                 });
-        String shows = HexFormat.of().formatHex(Client.hello(bob.token("abc"), 250));
+        String shows = HexFormat.of().formatHex(Handshake.hello(bob.token("abc"), 250));
         check(shows.equals("0000002401" + plain.formatted("a0") + "000000fa" + "03616263"), shows);
     }
 
@@ -176,8 +176,8 @@ final class SilenceTest {
             Client.connect(door.address, IMPATIENT);
             byte[] first = door.hellos.poll(20, TimeUnit.SECONDS);
             byte[] second = door.hellos.poll(20, TimeUnit.SECONDS);
-            check(Arrays.equals(first, Client.hello(IMPATIENT, 250)), "asks");
-            check(Arrays.equals(second, Client.hello(IMPATIENT, 0)), "does not ask");
+            check(Arrays.equals(first, Handshake.hello(IMPATIENT, 250)), "asks");
+            check(Arrays.equals(second, Handshake.hello(IMPATIENT, 0)), "does not ask");
         }
     }
 
