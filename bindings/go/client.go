@@ -14,6 +14,9 @@ import (
 // unreadMax is how many bytes of events may wait to be received; with more, nothing is read.
 const unreadMax = 64 << 20
 
+// handedMax is the same for a Session, which takes them as they come and then has them wait itself.
+const handedMax = 1 << 20
+
 // Options say how a client connects.
 type Options struct {
 	// Name is what the client is called, which no other client of the daemon may be; the daemon finds one where it is empty.
@@ -43,7 +46,9 @@ type Client struct {
 	conn    net.Conn
 	silence silence
 	welcome welcome
-	events  chan Event
+	// roams: a Session has it, and is told of producers and readings, too.
+	roams  bool
+	events chan Event
 	// left is closed once nobody will receive any more.
 	left chan struct{}
 
@@ -72,37 +77,64 @@ type welcome struct {
 
 // Dial connects to a daemon and opens a session: at a path of a Unix socket, with a slash in it, or at host:port.
 func Dial(ctx context.Context, address string, options Options) (*Client, error) {
+	door, err := options.door(address)
+	if err != nil {
+		return nil, err
+	}
+	client, err := door.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go client.pump()
+	return client, nil
+}
+
+// door is where a daemon lets clients in, and what is asked of it there.
+type door struct {
+	kind, at, address string
+	options           Options
+	// silence is how long the daemon may be silent; 0 for ever.
+	silence time.Duration
+	// roams: a Session connects.
+	roams bool
+}
+
+// door checks what was given; nobody is connected to.
+func (o Options) door(address string) (door, error) {
 	kind, at, err := network(address)
 	if err != nil {
-		return nil, err
+		return door{}, err
 	}
-	if options.Name != "" && !isClient(options.Name) {
-		return nil, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", options.Name, clientMax)
+	if o.Name != "" && !isClient(o.Name) {
+		return door{}, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", o.Name, clientMax)
 	}
-	silence, err := options.silenceAt(kind)
-	if err != nil {
-		return nil, err
-	}
-	client, err := dial(ctx, kind, at, address, options, silence)
+	silence, err := o.silenceAt(kind)
+	return door{kind: kind, at: at, address: address, options: o, silence: silence}, err
+}
+
+// dial connects to the daemon.
+func (d door) dial(ctx context.Context) (*Client, error) {
+	client, err := d.enter(ctx)
 	var refused *NotWelcomeError
-	if silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
+	if d.silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
 		// So says a daemon of an earlier release, which knows no heartbeats.
-		return dial(ctx, kind, at, address, options, 0)
+		d.silence = 0
+		return d.enter(ctx)
 	}
 	return client, err
 }
 
-// dial connects to a daemon that may be silent for so long.
-func dial(ctx context.Context, kind, at, address string, options Options, silence time.Duration) (*Client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, kind, at)
+// enter connects once.
+func (d door) enter(ctx context.Context) (*Client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, d.kind, d.at)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", address, err)
+		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", d.address, err)
 	}
 	// A context that ends makes whatever is being read or written late.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	client, from, err := open(conn, address, options, silence)
+	client, from, err := d.open(conn)
 	if !stop() {
-		err = fmt.Errorf("%s did not let us in in time: %w", address, context.Cause(ctx))
+		err = fmt.Errorf("%s did not let us in in time: %w", d.address, context.Cause(ctx))
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -110,7 +142,6 @@ func dial(ctx context.Context, kind, at, address string, options Options, silenc
 	}
 	go client.write()
 	go client.read(from)
-	go client.pump()
 	return client, nil
 }
 
@@ -144,12 +175,12 @@ func hello(options Options, silence time.Duration) []byte {
 }
 
 // open says hello, and reads the answer.
-func open(conn net.Conn, address string, options Options, bound time.Duration) (*Client, *bufio.Reader, error) {
-	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", address, ErrNoDaemon, why) }
-	if _, err := conn.Write(hello(options, bound)); err != nil {
+func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
+	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
+	if _, err := conn.Write(hello(d.options, d.silence)); err != nil {
 		return nil, nil, stranger(err)
 	}
-	client := &Client{conn: conn, silence: silence{conn: conn, bound: bound}}
+	client := &Client{conn: conn, silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
 	from := bufio.NewReaderSize(&client.silence, 64<<10)
 	kind, body, err := readFrame(from, textMax)
 	if err != nil {
@@ -210,51 +241,88 @@ func (c *Client) toGroup(ctx context.Context, kind byte, group string) (uint64, 
 	if err := checkGroup(group); err != nil {
 		return 0, err
 	}
-	return c.send(ctx, frame(kind, func(bytes []byte) []byte { return appendName(bytes, group) }))
+	return c.send(ctx, groupRequest(kind, group))
+}
+
+func groupRequest(kind byte, group string) []byte {
+	return frame(kind, func(bytes []byte) []byte { return appendName(bytes, group) })
 }
 
 // Multicast sends a message to groups, and to clients by their private names, and returns the send's number. It waits for
 // credit as long as the context allows; where that ends first nothing was sent.
 func (c *Client) Multicast(ctx context.Context, service Service, to []string, payload []byte) (uint64, error) {
-	switch {
-	case service < Reliable || service > Safe:
-		return 0, invalid("%d is no service; give one of Reliable to Safe", service)
-	case len(to) == 0 || len(to) > int(c.welcome.groupsMax):
-		return 0, fmt.Errorf("%w: a message to %d groups; name 1 to %d", ErrTargets, len(to), c.welcome.groupsMax)
-	case len(payload) > int(c.welcome.messageMax):
-		return 0, fmt.Errorf("%w: a message of %d bytes; this cluster allows %d", ErrTooLarge, len(payload), c.welcome.messageMax)
+	if err := checkMulticast(service, to, int(c.welcome.groupsMax)); err != nil {
+		return 0, err
+	}
+	if err := c.checkLength(len(payload)); err != nil {
+		return 0, err
+	}
+	return c.send(ctx, multicast(service, to, payload))
+}
+
+// checkMulticast refuses what is no service, and what cannot be sent to.
+func checkMulticast(service Service, to []string, groupsMax int) error {
+	if service < Reliable || service > Safe {
+		return invalid("%d is no service; give one of Reliable to Safe", service)
+	}
+	if err := checkCount(len(to), groupsMax); err != nil {
+		return err
 	}
 	for _, name := range to {
 		if err := checkTarget(name); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return c.send(ctx, frame(kindMulticast+byte(service), func(bytes []byte) []byte {
-		bytes = binary.BigEndian.AppendUint16(bytes, uint16(len(to)))
-		for _, name := range to {
-			bytes = appendName(bytes, name)
-		}
-		return append(bytes, payload...)
-	}))
+	return nil
+}
+
+func checkCount(groups, most int) error {
+	if groups == 0 || groups > most {
+		return fmt.Errorf("%w: a message to %d groups; name 1 to %d", ErrTargets, groups, most)
+	}
+	return nil
+}
+
+func (c *Client) checkTargets(targets int) error {
+	return checkCount(targets, int(c.welcome.groupsMax))
+}
+
+func (c *Client) checkLength(payload int) error {
+	if payload > int(c.welcome.messageMax) {
+		return fmt.Errorf("%w: a message of %d bytes; this cluster allows %d", ErrTooLarge, payload, c.welcome.messageMax)
+	}
+	return nil
+}
+
+func multicast(service Service, to []string, payload []byte) []byte {
+	return frame(kindMulticast+byte(service), func(bytes []byte) []byte {
+		return append(appendNames(bytes, to), payload...)
+	})
 }
 
 // send numbers a request once there is credit for it, and has it written.
 func (c *Client) send(ctx context.Context, bytes []byte) (uint64, error) {
-	size := uint64(len(bytes))
-	hasCredit := func() bool {
-		underWay := c.spent - c.credit
-		return underWay == 0 || underWay+size <= uint64(c.welcome.creditMax)
-	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if err := c.await(ctx, hasCredit); err != nil {
+	if err := c.await(ctx, func() bool { return c.hasCredit(len(bytes)) }); err != nil {
 		return 0, err
 	}
+	return c.put(bytes), nil
+}
+
+// hasCredit is whether so many bytes may follow now; the mutex is held.
+func (c *Client) hasCredit(size int) bool {
+	underWay := c.spent - c.credit
+	return underWay == 0 || underWay+uint64(size) <= uint64(c.welcome.creditMax)
+}
+
+// put numbers a request, and has it written; the mutex is held.
+func (c *Client) put(bytes []byte) uint64 {
 	c.sent++
-	c.spent += size
+	c.spent += uint64(len(bytes))
 	c.pending = append(c.pending, bytes...)
 	c.tell()
-	return c.sent, nil
+	return c.sent
 }
 
 // WaitOrdered waits until every send is ordered or refused.
