@@ -26,6 +26,15 @@ func unhex(t *testing.T, text string) []byte {
 	return decoded
 }
 
+// unhexed is the same of a text that is right.
+func unhexed(text string) []byte {
+	decoded, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	return decoded
+}
+
 // daemon plays a daemon that says these bytes, reads what comes, and closes when told.
 func daemon(t *testing.T, says []byte) (address string, heard func(int) []byte, closes func()) {
 	t.Helper()

@@ -233,8 +233,8 @@ func (s *Session) finish(ctx context.Context, receives bool) ([]Event, error) {
 		if isOpen {
 			client.ask(forgetRequest())
 		}
-		// What is not said in time is found out by the daemon.
-		ctx, cancel := context.WithTimeout(context.Background(), farewellMost)
+		// What is not said in time the daemon finds out.
+		ctx, cancel := context.WithTimeout(ctx, farewellMost)
 		defer cancel()
 		_ = client.Close(ctx)
 	}

@@ -179,6 +179,8 @@ func (l *sessionLoop) serve() {
 	}
 	for len(l.sends) > 0 && l.sends[0].goesOn(why) {
 		l.sends = l.sends[1:]
+		// What was kept is to be sent.
+		l.changed = always
 	}
 	l.waits = slices.DeleteFunc(l.waits, func(w *waiter) bool { return w.goesOn(why) })
 	if why != nil {
