@@ -34,7 +34,11 @@ func (b Bookmark) Next() Place {
 }
 
 // String is its text, which ParseBookmark reads: 00000000deadbeef:1234, with views behind it where positions belong to those.
+// That of no reading is empty.
 func (b Bookmark) String() string {
+	if b.IsZero() {
+		return ""
+	}
 	var text strings.Builder
 	fmt.Fprintf(&text, "%016x:%s", b.order, b.next)
 	if b.trail == nil {
@@ -57,8 +61,12 @@ func slashed(view ViewID) string {
 // MarshalText is its text.
 func (b Bookmark) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
-// UnmarshalText reads its text, as ParseBookmark does.
+// UnmarshalText reads its text, as ParseBookmark does, and also that of no reading.
 func (b *Bookmark) UnmarshalText(text []byte) error {
+	if len(text) == 0 {
+		*b = Bookmark{}
+		return nil
+	}
 	read, err := ParseBookmark(string(text))
 	if err == nil {
 		*b = read

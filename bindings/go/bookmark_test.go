@@ -37,8 +37,12 @@ func TestBookmarksReadBackAndOtherTextsAreNone(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if text, err := (Bookmark{order: 5}).MarshalText(); string(text) != "0000000000000005:0" || err != nil {
-		t.Fatal(string(text), err)
+	for bookmark, want := range map[Bookmark]string{{order: 5}: "0000000000000005:0", {}: ""} {
+		text, err := bookmark.MarshalText()
+		read := Bookmark{order: 9}
+		if string(text) != want || err != nil || read.UnmarshalText(text) != nil || read != bookmark {
+			t.Fatal(string(text), err, read)
+		}
 	}
 }
 
