@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/rand"
+	"net"
 	"os"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -65,8 +69,8 @@ func (s *sender) run(ctx context.Context, session *Session, done <-chan struct{}
 	}
 }
 
-// reader keeps what it reads, and where that stands.
-type roundsReader struct {
+// follower keeps what it reads, and where that stands.
+type follower struct {
 	came   []string
 	places []Place
 	gaps   int
@@ -74,8 +78,7 @@ type roundsReader struct {
 	lost   int
 }
 
-func (r *roundsReader) run(ctx context.Context, session *Session, last string) error {
-	left := 3
+func (r *follower) run(ctx context.Context, session *Session, last string) error {
 	for {
 		event, err := session.Receive(ctx)
 		if err != nil {
@@ -84,10 +87,7 @@ func (r *roundsReader) run(ctx context.Context, session *Session, last string) e
 		switch event := event.(type) {
 		case *Message:
 			if string(event.Payload) == last {
-				if left--; left == 0 {
-					return nil
-				}
-				continue
+				return nil
 			}
 			next := session.Bookmark().Next()
 			r.came = append(r.came, string(event.Payload))
@@ -109,7 +109,7 @@ func (r *roundsReader) run(ctx context.Context, session *Session, last string) e
 }
 
 // forget forgets what was read from there on.
-func (r *roundsReader) forget(common Place) {
+func (r *follower) forget(common Place) {
 	for at, place := range r.places {
 		if place.View == common.View && !place.isBefore(common) {
 			r.came, r.places = r.came[:at], r.places[:at]
@@ -131,9 +131,66 @@ func TestEachMessageIsOrderedOnceThoughDaemonsAreKilled(t *testing.T) {
 }
 
 func killsUnderLoad(t *testing.T, c *cluster) {
+	underLoad(t, c.from, func() {
+		for round := range rounds() {
+			time.Sleep(100 * time.Millisecond)
+			c.kill(round % 3)
+			time.Sleep(time.Duration(round%5) * 100 * time.Millisecond)
+			c.start(round % 3)
+			c.awaitAll()
+		}
+	})
+}
+
+// Connections are cut in the middle of frames, in both directions.
+func TestEachMessageIsOrderedOnceThoughConnectionsAreCut(t *testing.T) {
+	c := newCluster(t, "ring", "[sessions]\nretain = 67_108_864\n")
+	var cuts atomic.Int64
+	var shaky []string
+	for _, address := range c.addresses {
+		shaky = append(shaky, shakyWay(t, address, &cuts))
+	}
+	from := func(at int) []string { return append(append([]string{}, shaky[at:]...), shaky[:at]...) }
+	underLoad(t, from, func() {
+		for cuts.Load() < int64(25*rounds()) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	t.Logf("%d cuts", cuts.Load())
+}
+
+// shakyWay leads to a daemon; each connection is cut behind some bytes.
+func shakyWay(t *testing.T, address string, cuts *atomic.Int64) string {
+	return serveAll(t, func(conn net.Conn) {
+		daemon, err := net.Dial("unix", address)
+		if err != nil {
+			_ = conn.Close()
+			return
+		}
+		cut := func() {
+			cuts.Add(1)
+			_ = conn.Close()
+			_ = daemon.Close()
+		}
+		go func() {
+			defer cut()
+			_, _ = io.CopyN(daemon, conn, 100+rand.Int63n(20_000))
+		}()
+		defer cut()
+		_, _ = io.CopyN(conn, daemon, 100+rand.Int63n(100_000))
+	})
+}
+
+// serveAll has a function serve each connection.
+func serveAll(t *testing.T, each func(net.Conn)) string {
+	return serve(t, "unix", func(conn net.Conn) { go each(conn) })
+}
+
+// underLoad has sessions send and read while something happens to their daemons, and judges them.
+func underLoad(t *testing.T, from func(int) []string, happens func()) {
 	ctx := within(t, time.Duration(rounds())*time.Minute)
 	open := func(at int) *Session {
-		session, err := DialSession(ctx, c.from(at), SessionOptions{})
+		session, err := DialSession(ctx, from(at), SessionOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -144,66 +201,63 @@ func killsUnderLoad(t *testing.T, c *cluster) {
 		})
 		return session
 	}
-	var senders []*sender
-	var readers []*roundsReader
-	var all, reading sync.WaitGroup
-	done := make(chan struct{})
+	var readers []*follower
+	var reading, sending sync.WaitGroup
 	for at := range 3 {
-		session, reads := open(at), &roundsReader{}
-		if err := session.Read([]string{"orders"}, FromNew()); err != nil {
-			t.Fatal(err)
-		}
-		for caughtUp := false; !caughtUp; {
-			event, err := session.Receive(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			_, caughtUp = event.(*CaughtUp)
-		}
-		readers = append(readers, reads)
+		session, reader := open(at), &follower{}
+		readers = append(readers, reader)
+		begin(ctx, t, session)
 		reading.Add(1)
 		go func() {
 			defer reading.Done()
-			if err := reads.run(ctx, session, "last"); err != nil {
+			if err := reader.run(ctx, session, "last"); err != nil {
 				t.Errorf("reader %d: %v", at, err)
 			}
 		}()
 	}
+	var senders []*sender
+	done := make(chan struct{})
 	for at := range 3 {
-		session, sends := open(at), &sender{name: strconv.Itoa(at), fates: map[uint64]*Sent{}}
-		senders = append(senders, sends)
-		all.Add(1)
+		session, sender := open(at), &sender{name: strconv.Itoa(at), fates: map[uint64]*Sent{}}
+		senders = append(senders, sender)
+		sending.Add(1)
 		go func() {
-			defer all.Done()
-			if err := sends.run(ctx, session, done); err != nil {
+			defer sending.Done()
+			if err := sender.run(ctx, session, done); err != nil {
 				t.Errorf("sender %d: %v", at, err)
 			}
 		}()
 	}
-	for round := range rounds() {
-		time.Sleep(100 * time.Millisecond)
-		c.kill(round % 3)
-		time.Sleep(time.Duration(round%5) * 100 * time.Millisecond)
-		c.start(round % 3)
-		c.awaitAll()
-	}
+	happens()
 	close(done)
-	all.Wait()
-	for at := range 3 {
-		last := open(at)
-		if _, err := last.Send(ctx, Agreed, []string{"orders"}, []byte("last")); err != nil {
-			t.Fatal(err)
-		}
-		if err := last.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
+	sending.Wait()
+	last := open(0)
+	if _, err := last.Send(ctx, Agreed, []string{"orders"}, []byte("last")); err != nil {
+		t.Fatal(err)
+	}
+	if err := last.Close(ctx); err != nil {
+		t.Fatal(err)
 	}
 	reading.Wait()
 	judge(t, senders, readers)
 }
 
+// begin has a session read what comes.
+func begin(ctx context.Context, t *testing.T, session *Session) {
+	if err := session.Read([]string{"orders"}, FromNew()); err != nil {
+		t.Fatal(err)
+	}
+	for caughtUp := false; !caughtUp; {
+		event, err := session.Receive(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, caughtUp = event.(*CaughtUp)
+	}
+}
+
 // judge compares what was sent, what was told of it, and what was read.
-func judge(t *testing.T, senders []*sender, readers []*roundsReader) {
+func judge(t *testing.T, senders []*sender, readers []*follower) {
 	total := map[Fate]int{}
 	ordered := map[string]bool{}
 	for _, sender := range senders {
@@ -242,5 +296,5 @@ func judge(t *testing.T, senders []*sender, readers []*roundsReader) {
 		}
 		t.Logf("reader %d: %d messages once, %d gaps, parted %d times, lost its daemon %d times", at, len(seen), reader.gaps, reader.parted, reader.lost)
 	}
-	t.Logf("%d kills; fates: %v", rounds(), total)
+	t.Logf("%d rounds; fates: %v", rounds(), total)
 }
