@@ -75,6 +75,7 @@ func (l *sessionLoop) run() {
 
 // step does all that can be done now.
 func (l *sessionLoop) step() {
+	l.changed = nil
 	if l.client != nil {
 		l.heed()
 	}
@@ -87,7 +88,6 @@ func (l *sessionLoop) step() {
 
 // heed asks and sends what is to be asked and sent, and takes what the daemon said.
 func (l *sessionLoop) heed() {
-	l.changed = nil
 	l.machine.work(l.client)
 	if l.machine.isFull() {
 		return
@@ -280,7 +280,15 @@ func (s *Session) act(act func(*sessionMachine)) (err error) {
 // wait waits, among others, until the loop has tried something with success.
 func (s *Session) wait(ctx context.Context, among *[]*waiter, try func() bool) error {
 	waiting := &waiter{try: try, done: make(chan error, 1)}
-	if !s.call(func() { *among = append(*among, waiting) }) {
+	begin := func() {
+		// Nobody overtakes those that wait.
+		if len(*among) == 0 && waiting.goesOn(nil) {
+			s.loop.changed = always
+			return
+		}
+		*among = append(*among, waiting)
+	}
+	if !s.call(begin) {
 		return ErrClosed
 	}
 	return s.await(ctx, waiting.done, func() {

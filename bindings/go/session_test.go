@@ -356,6 +356,20 @@ func TestSendsWaitForRoomOneBehindTheOther(t *testing.T) {
 	settle(t, s)
 }
 
+func TestASessionWithoutADaemonRests(t *testing.T) {
+	s, _, daemon := alone(t, SessionOptions{ConnectWithin: time.Minute})
+	_ = daemon.Close()
+	expect[*Lost](t, s)
+	send(t, s, "one")
+	var changed <-chan struct{}
+	// The step behind the call has been taken before the next one is.
+	s.look(func() {})
+	s.look(func() { changed = s.loop.changed })
+	if changed != nil {
+		t.Fatal("it takes one step after the other")
+	}
+}
+
 func TestSendsAndJoinsWaitForCredit(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
 	large := strings.Repeat("l", 200<<10)
