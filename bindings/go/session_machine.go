@@ -55,7 +55,7 @@ type link struct {
 	isOpen bool
 	// joins has the group that each request to join is for.
 	joins map[uint64]string
-	// unanswered counts requests to read; reads: the daemon goes on with one.
+	// unanswered counts requests to read, each of which replaces the one before; reads: the daemon goes on with one.
 	unanswered int
 	reads      bool
 	// isOfUse: the daemon has done something for the session.
@@ -208,8 +208,14 @@ func (m *sessionMachine) begin(from ReadFrom) {
 }
 
 func (l *link) request(kind byte, group string) {
+	if kind == kindRead {
+		l.unanswered++
+	}
 	l.requests = append(l.requests, linkRequest{kind, group})
 }
+
+// answer: the daemon has answered a request to read.
+func (l *link) answer() { l.unanswered = max(0, l.unanswered-1) }
 
 func (l *link) requestJoin(group string, closed bool) {
 	if closed {
@@ -240,7 +246,6 @@ func (m *sessionMachine) ask(request linkRequest, daemon connection) bool {
 		daemon.ask(m.opening.request())
 	case kindRead:
 		m.begin(m.reading.from)
-		m.link.unanswered++
 		daemon.ask(readRequest(m.reading.groups, m.reading.from))
 	default:
 		number, sent := daemon.try(groupRequest(request.kind, request.group))
@@ -287,18 +292,19 @@ func (m *sessionMachine) take(event Event) error {
 	case *Refused:
 		m.isRefused(event)
 	case *ReadingBegan:
-		m.link.unanswered, m.link.reads = max(0, m.link.unanswered-1), true
+		m.link.answer()
+		m.link.reads = true
 		event.isReplaced = m.link.unanswered > 0
-		if m.reading != nil {
+		if !event.isReplaced && m.reading != nil {
 			m.reading.begun()
 		}
 		m.tell(event)
 	case *ReadingEnded:
 		if !m.link.reads {
-			m.link.unanswered = max(0, m.link.unanswered-1)
+			m.link.answer()
 		}
 		m.link.reads = false
-		if event.Cause == EndParted && m.reading != nil {
+		if event.Cause == EndParted && m.link.unanswered == 0 && m.reading != nil {
 			return m.isOther(event.common)
 		}
 		m.tell(event)

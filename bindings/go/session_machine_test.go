@@ -264,3 +264,21 @@ func TestTheLatestPlaceInCommonCountsWhoeverNamedIt(t *testing.T) {
 	alone.readsOn()
 	same(t, alone.reading.isOther(0, at(6, 9), 1), nextStep{parts: true, common: at(6, 9), at: 0})
 }
+
+func TestThatAReplacedReadingHasPartedIsNoAffairOfTheNext(t *testing.T) {
+	w := worldOf(t, 2)
+	w.readsOn()
+	w.connects()
+	w.join("a", false)
+	w.read([]string{"h"}, FromPosition(4))
+	same(t, w.asks(0), []string(nil))
+	common := placeIn(7, 2)
+	same(t, w.isOther(&common), false)
+	same(t, w.parted(), []any(nil))
+	same(t, w.asks(9), []string{"join a", "read 0:4 h"})
+	if err := w.take(&ReadingBegan{order: 5, From: Place{Position: 4}}); err != nil {
+		t.Fatal(err)
+	}
+	w.events.rest()
+	same(t, w.events.bookmark().String(), "0000000000000005:4")
+}
