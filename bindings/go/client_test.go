@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,8 @@ func daemon(t *testing.T, says []byte) (address string, heard func(int) []byte, 
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	conns := make(chan net.Conn, 1)
+	// A connection that nobody knows of any more would be closed.
+	t.Cleanup(func() { runtime.KeepAlive(conns) })
 	go func() {
 		conn, err := listener.Accept()
 		if err != nil {

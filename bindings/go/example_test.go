@@ -17,11 +17,7 @@ func ExampleDialSession() {
 		log.Fatal(err)
 	}
 	defer session.Close(ctx)
-	send, err := session.Send(ctx, consort.Agreed, []string{"orders"}, []byte("a pound of tea"))
-	if err != nil {
-		log.Fatal(err)
-	}
-	sent, err := session.Outcome(ctx, send)
+	sent, err := session.SendAndWait(ctx, consort.Agreed, []string{"orders"}, []byte("a pound of tea"))
 	if err != nil {
 		log.Fatal(err)
 	}

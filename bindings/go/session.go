@@ -146,6 +146,25 @@ func (s *Session) Bookmark() (bookmark Bookmark) {
 // fate is told. It waits while too many bytes have no fate, as long as the context allows; where that ends first nothing was
 // sent.
 func (s *Session) Send(ctx context.Context, service Service, to []string, payload []byte) (send uint64, err error) {
+	return s.send(ctx, service, to, payload, nil)
+}
+
+// SendAndWait does the same and waits for the fate, which is told to nobody else. Where the context ends before that Sent has
+// no Fate but the send's number, and the fate is told as an event or by Outcome. It is nil where nothing was sent.
+func (s *Session) SendAndWait(ctx context.Context, service Service, to []string, payload []byte) (*Sent, error) {
+	outcome := newOutcome()
+	send, err := s.send(ctx, service, to, payload, outcome)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.awaitOutcome(ctx, send, outcome); err != nil {
+		return &Sent{Send: send}, err
+	}
+	return outcome.sent, nil
+}
+
+// send keeps a send; its fate is told to that one, if there is one.
+func (s *Session) send(ctx context.Context, service Service, to []string, payload []byte, outcome *outcome) (send uint64, err error) {
 	if err := checkMulticast(service, to, targetsMax); err != nil {
 		return 0, err
 	}
@@ -155,23 +174,30 @@ func (s *Session) Send(ctx context.Context, service Service, to []string, payloa
 			return false
 		}
 		send = m.pending.push(bytes, len(payload), len(to))
+		if outcome != nil {
+			m.outcomes[send] = outcome
+		}
 		return true
 	})
 	return send, err
 }
 
 // Outcome waits for the fate of a send, which is not received any more then. The error is ErrInvalid where it was told before,
-// or there is no such send.
+// or there is no such send. A program whose other goroutines receive events may find that they were told first: SendAndWait
+// is for those.
 func (s *Session) Outcome(ctx context.Context, send uint64) (*Sent, error) {
-	outcome := &outcome{done: make(chan error, 1)}
+	outcome := newOutcome()
 	if !s.call(func() { s.loop.machine.wantOutcome(send, outcome) }) {
 		return nil, ErrClosed
 	}
-	err := s.await(ctx, outcome.done, func() { s.loop.machine.forgoOutcome(send, outcome) })
-	if err != nil {
+	if err := s.awaitOutcome(ctx, send, outcome); err != nil {
 		return nil, err
 	}
 	return outcome.sent, nil
+}
+
+func (s *Session) awaitOutcome(ctx context.Context, send uint64, outcome *outcome) error {
+	return s.await(ctx, outcome.done, func() { s.loop.machine.forgoOutcome(send, outcome) })
 }
 
 // Settle waits until every send that was made has its fate.

@@ -44,6 +44,8 @@ type outcome struct {
 	done chan error
 }
 
+func newOutcome() *outcome { return &outcome{done: make(chan error, 1)} }
+
 func newSessionLoop(session *Session, machine *sessionMachine, doors []door) *sessionLoop {
 	life, stop := context.WithCancel(context.Background())
 	return &sessionLoop{session: session, machine: machine, doors: doors, attempts: make(chan attempt), life: life, stop: stop}

@@ -421,6 +421,30 @@ func TestAFateIsToldOnce(t *testing.T) {
 	same(t, fate(t, s), "send 1 is ordered at 103 of view 1")
 }
 
+func TestASendThatIsWaitedForIsToldToNobodyElse(t *testing.T) {
+	s, _, daemon := alone(t, SessionOptions{})
+	daemon.hears("open 1 claims")
+	daemon.says(opens(0))
+	go func() {
+		daemon.hears("one")
+		daemon.says(settles(1))
+	}()
+	sent, err := s.SendAndWait(long(t), Agreed, []string{"g"}, []byte("one"))
+	if err != nil || sent.Send != 1 || sent.Fate != FateOrdered {
+		t.Fatal(sent, err)
+	}
+	sent, err = s.SendAndWait(within(t, 20*time.Millisecond), Agreed, []string{"g"}, []byte("two"))
+	if !errors.Is(err, context.DeadlineExceeded) || *sent != (Sent{Send: 2}) {
+		t.Fatal(sent, err)
+	}
+	if sent, err := s.SendAndWait(long(t), Agreed, nil, nil); sent != nil || !errors.Is(err, ErrTargets) {
+		t.Fatal(sent, err)
+	}
+	daemon.hears("two")
+	daemon.says(settles(2))
+	same(t, fate(t, s), "send 2 is ordered at 102 of view 1")
+}
+
 func TestWhatIsNotReceivedStopsWhatElseIsWaitedFor(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{UnsettledMax: 1})
 	send(t, s, "one")
@@ -525,6 +549,69 @@ func TestTheEndOfASession(t *testing.T) {
 		if time.Now().After(late) {
 			stacks := make([]byte, 1<<16)
 			t.Fatalf("goroutines are left: %s", stacks[:runtime.Stack(stacks, true)])
+		}
+	}
+}
+
+func TestManyGoroutinesUseASessionUntilItIsClosed(t *testing.T) {
+	s, _, daemon := alone(t, SessionOptions{UnsettledMax: 1000})
+	daemon.hears("open 1 claims")
+	daemon.says(opens(0))
+	go func() {
+		// All that is sent is ordered.
+		for sent := uint64(0); ; {
+			kind, _, err := readFrame(daemon.from, textMax)
+			if err != nil {
+				return
+			}
+			if kind == kindMulticast+byte(Agreed) {
+				sent++
+				_, _ = daemon.Write(settles(sent))
+			}
+		}
+	}()
+	calls := []func() error{
+		func() error {
+			sent, err := s.SendAndWait(long(t), Agreed, []string{"g"}, make([]byte, 300))
+			if err == nil && (sent.Fate != FateOrdered || sent.Send == 0) {
+				return errors.New(sent.String())
+			}
+			return err
+		},
+		func() error { _, err := s.Receive(within(t, time.Millisecond)); return err },
+		func() error { return s.Settle(long(t)) },
+		func() error { return s.Join("g") },
+		func() error { return s.Read([]string{"g"}, FromNew()) },
+		func() error { _ = s.Bookmark(); _ = s.Unsettled(); return s.Err() },
+	}
+	results := make(chan error)
+	for at := range 4 * len(calls) {
+		go func() {
+			for round := 0; ; round++ {
+				err := calls[at%len(calls)]()
+				if round == 50 || errors.Is(err, ErrClosed) {
+					results <- err
+					return
+				}
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("call %d: %v", at%len(calls), err)
+				}
+			}
+		}()
+	}
+	for range 12 {
+		<-results
+	}
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- s.Close(within(t, 20*time.Millisecond)) }()
+	}
+	for range 4*len(calls) - 12 {
+		<-results
+	}
+	for range 2 {
+		if err := <-closed; err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
 		}
 	}
 }
