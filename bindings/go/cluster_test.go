@@ -30,7 +30,13 @@ func newCluster(t *testing.T, protocol, more string) *cluster {
 	if program == "" {
 		t.Skip("CONSORT_PROGRAM does not say where the program `consort` is")
 	}
-	c := &cluster{t: t, program: program, name: fmt.Sprintf("go-%d-%d", os.Getpid(), rand.Intn(1_000_000)), dir: t.TempDir()}
+	// The path of a socket may not be as long as that of a test's own folder.
+	dir, err := os.MkdirTemp("", "consort-go-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	c := &cluster{t: t, program: program, name: fmt.Sprintf("go-%d-%d", os.Getpid(), rand.Intn(1_000_000)), dir: dir}
 	port := freePorts(t, 4*3+1)
 	lines := []string{
 		fmt.Sprintf("cluster = %q\nprotocol = %q\nstate = %q", c.name, protocol, filepath.Join(c.dir, "state")),

@@ -248,11 +248,7 @@ func begin(ctx context.Context, t *testing.T, session *Session) {
 		t.Fatal(err)
 	}
 	for caughtUp := false; !caughtUp; {
-		event, err := session.Receive(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, caughtUp = event.(*CaughtUp)
+		_, caughtUp = receive(ctx, t, session).(*CaughtUp)
 	}
 }
 
@@ -297,4 +293,128 @@ func judge(t *testing.T, senders []*sender, readers []*follower) {
 		t.Logf("reader %d: %d messages once, %d gaps, parted %d times, lost its daemon %d times", at, len(seen), reader.gaps, reader.parted, reader.lost)
 	}
 	t.Logf("%d rounds; fates: %v", rounds(), total)
+}
+
+func TestASessionThatGoesOnWithAProducerStopsTheOther(t *testing.T) {
+	c, ctx := newCluster(t, "ring", ""), within(t, time.Minute)
+	open := func(at int, producer Producer) *Session {
+		session, err := DialSession(ctx, c.from(at), SessionOptions{Producer: producer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return session
+	}
+	first := open(0, Producer{})
+	one, err := first.SendAndWait(ctx, Safe, []string{"orders"}, []byte("one"))
+	if err != nil || one.Fate != FateOrdered {
+		t.Fatal(one, err)
+	}
+	second := open(1, first.Producer())
+	two, err := second.SendAndWait(ctx, Agreed, []string{"orders"}, []byte("two"))
+	if err != nil || two.Fate != FateOrdered {
+		t.Fatal(two, err)
+	}
+	if late, err := first.SendAndWait(ctx, Agreed, []string{"orders"}, []byte("late")); !errors.Is(err, ErrTakenOver) {
+		t.Fatal(late, err)
+	}
+	if err := first.Close(ctx); !errors.Is(err, ErrTakenOver) {
+		t.Fatal(err)
+	}
+	rest, err := second.Finish(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, event := range rest {
+		if resumed, is := event.(*Resumed); is {
+			same(t, *resumed, Resumed{Known: true, Ordered: 1})
+			return
+		}
+	}
+	t.Fatal(rest)
+}
+
+func TestAReadingGoesOnBehindABookmarkAndTellsWhatIsNotRetained(t *testing.T) {
+	c, ctx := newCluster(t, "ring", "[sessions]\nretain = 100_000\n"), within(t, time.Minute)
+	sends, err := DialSession(ctx, c.from(0), SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reads, err := DialSession(ctx, c.from(1), SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(ctx, t, reads)
+	put := func(first, last, size int) {
+		for n := first; n <= last; n++ {
+			if _, err := sends.Send(ctx, Agreed, []string{"orders"}, append([]byte{byte(n)}, make([]byte, size)...)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := sends.Settle(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// next is the number of the next message, and whether there was a gap before it.
+	next := func(session *Session) (number byte, gap bool) {
+		for {
+			switch event := receive(ctx, t, session).(type) {
+			case *Message:
+				return event.Payload[0], gap
+			case *Gap:
+				gap = event.From.View != event.To.View || event.From.isBefore(event.To)
+			}
+		}
+	}
+	put(1, 10, 0)
+	for want := byte(1); want <= 5; want++ {
+		number, _ := next(reads)
+		same(t, number, want)
+	}
+	// The text is what a program keeps.
+	from, err := ParseReadFrom(reads.Bookmark().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.kill(1)
+	for want := byte(6); want <= 10; want++ {
+		number, _ := next(reads)
+		same(t, number, want)
+	}
+	other, err := DialSession(ctx, c.from(2), SessionOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []int{0, 2000} {
+		if size > 0 {
+			put(11, 210, size)
+		}
+		if err := other.Read([]string{"orders"}, from); err != nil {
+			t.Fatal(err)
+		}
+		if size > 0 {
+			for event := receive(ctx, t, other); ; event = receive(ctx, t, other) {
+				if _, is := event.(*ReadingEnded); is {
+					break
+				}
+			}
+		}
+		number, gap := next(other)
+		if gap != (size > 0) || !gap && number != 6 || gap && number <= 11 {
+			t.Fatal(number, gap)
+		}
+	}
+	for _, session := range []*Session{sends, reads, other} {
+		if err := session.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func receive(ctx context.Context, t *testing.T, session *Session) Event {
+	t.Helper()
+	event, err := session.Receive(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return event
 }
