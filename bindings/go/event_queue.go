@@ -2,13 +2,13 @@ package consort
 
 import "slices"
 
-// messageCost is what a message that waits costs beside its payload, in bytes.
-const messageCost = 128
+// eventCost is what an event that waits costs beside its weight, in bytes.
+const eventCost = 128
 
 // eventQueue has the events that wait for the program, and how far the program has read.
 type eventQueue struct {
 	events []Event
-	// bytes is how many bytes of messages are among them.
+	// bytes is how many bytes they cost.
 	bytes   int
 	reached progress
 	// from is where the reading was asked to go on, until it has begun.
@@ -22,9 +22,7 @@ func (a *readingAsked) weight() int { return 0 }
 
 func (q *eventQueue) push(event Event) {
 	q.events = append(q.events, event)
-	if message, is := event.(*Message); is {
-		q.bytes += messageCost + len(message.Payload)
-	}
+	q.bytes += eventCost + event.weight()
 	q.pass()
 }
 
@@ -38,14 +36,17 @@ func (q *eventQueue) front() Event {
 
 // pop: the program was told what is in front.
 func (q *eventQueue) pop() {
+	event := q.shift()
+	q.reached.on(event)
+	q.pass()
+}
+
+func (q *eventQueue) shift() Event {
 	event := q.events[0]
 	q.events[0] = nil
 	q.events = q.events[1:]
-	if message, is := event.(*Message); is {
-		q.bytes -= messageCost + len(message.Payload)
-	}
-	q.reached.on(event)
-	q.pass()
+	q.bytes -= eventCost + event.weight()
+	return event
 }
 
 // pass takes off what no program is told. It is never in front, so that a bookmark is of all that was told.
@@ -63,8 +64,7 @@ func (q *eventQueue) pass() {
 		default:
 			return
 		}
-		q.events[0] = nil
-		q.events = q.events[1:]
+		q.shift()
 	}
 }
 
@@ -87,6 +87,7 @@ func (q *eventQueue) takeFate(send uint64) *Sent {
 	}
 	sent := q.events[at].(*Sent)
 	q.events = slices.Delete(q.events, at, at+1)
+	q.bytes -= eventCost + sent.weight()
 	q.pass()
 	return sent
 }

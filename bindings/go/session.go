@@ -23,8 +23,8 @@ const (
 // It needs a policy that says which part of a parted network goes on: primary = "majority", or protocol = "paxos". In another
 // part sends wait.
 //
-// A Session goes on by itself until it is closed. Its events want to be received: with 64 MiB of messages that wait nothing
-// more is read from the daemon, and whoever waits for something else is told ErrUnread.
+// A Session goes on by itself until it is closed. Its events want to be received, fates among them: with 64 MiB that wait
+// nothing more is read from the daemon, and whoever waits for something else is told ErrUnread.
 type Session struct {
 	producer Producer
 	events   chan Event

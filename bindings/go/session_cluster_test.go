@@ -132,7 +132,7 @@ func TestEachMessageIsOrderedOnceThoughDaemonsAreKilled(t *testing.T) {
 
 func killsUnderLoad(t *testing.T, c *cluster) {
 	underLoad(t, c.from, func() {
-		for round := range rounds() {
+		for round := 0; round < rounds() && !t.Failed(); round++ {
 			time.Sleep(100 * time.Millisecond)
 			c.kill(round % 3)
 			time.Sleep(time.Duration(round%5) * 100 * time.Millisecond)
@@ -152,7 +152,7 @@ func TestEachMessageIsOrderedOnceThoughConnectionsAreCut(t *testing.T) {
 	}
 	from := func(at int) []string { return append(append([]string{}, shaky[at:]...), shaky[:at]...) }
 	underLoad(t, from, func() {
-		for cuts.Load() < int64(25*rounds()) {
+		for cuts.Load() < int64(25*rounds()) && !t.Failed() {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})

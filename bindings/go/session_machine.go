@@ -8,7 +8,7 @@ import (
 const (
 	// backoffLeast and backoffMost are how long a session waits before it tries the next daemon, at first and at most.
 	backoffLeast, backoffMost = 20 * time.Millisecond, time.Second
-	// sessionUnreadMax is how many bytes of messages wait for the program at most while it waits for something else.
+	// sessionUnreadMax is how many bytes of events wait for the program at most while it waits for something else.
 	sessionUnreadMax = 64 << 20
 )
 

@@ -282,3 +282,27 @@ func TestThatAReplacedReadingHasPartedIsNoAffairOfTheNext(t *testing.T) {
 	w.events.rest()
 	same(t, w.events.bookmark().String(), "0000000000000005:4")
 }
+
+func TestAProgramThatSendsAndNeverReceivesIsToldSoBeforeItsMemoryIsFull(t *testing.T) {
+	w := worldOf(t, 1)
+	w.connects()
+	if err := w.take(&opened{}); err != nil {
+		t.Fatal(err)
+	}
+	for made := uint64(0); !w.isFull(); {
+		if made > 1<<20 {
+			t.Fatal("fates wait without a bound")
+		}
+		for range 1000 {
+			made = w.pending.push(multicast(Agreed, []string{"g"}, nil), 0, 1)
+		}
+		w.asks(1000)
+		if err := w.take(&settled{number: made}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if w.events.takeFate(7) == nil || len(w.events.rest()) < 1000 {
+		t.Fatal("fates are missing")
+	}
+	same(t, w.events.bytes, 0)
+}
