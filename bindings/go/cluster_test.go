@@ -131,7 +131,7 @@ func (c *cluster) kill(at int) {
 // awaitAll waits until all daemons are in one view, and what sessions send counts there.
 func (c *cluster) awaitAll() {
 	c.t.Helper()
-	late := time.Now().Add(time.Minute)
+	late := time.Now().Add(3 * time.Minute)
 	for at := range c.daemons {
 		for {
 			said, _ := c.command("status", "--cluster", c.name, "--node", strconv.Itoa(at+1), "--json").CombinedOutput()

