@@ -11,7 +11,7 @@ const (
 	// FateRefused: it is not ordered, and never will be.
 	FateRefused Fate = 2
 	// FateForgotten: nobody knows, it may be ordered or not. The daemons have forgotten the producer, because too many of
-	// them started anew at a time, or because it sent nothing for an hour.
+	// them started anew at a time, or because it sent nothing for longer than they remember: producers_for, an hour.
 	FateForgotten Fate = 3
 )
 
