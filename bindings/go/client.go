@@ -1,49 +1,27 @@
 package consort
 
 import (
-	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
 	"sync"
-	"time"
 )
 
 // unreadMax is how many bytes of events may wait to be received; with more, nothing is read.
 const unreadMax = 64 << 20
 
-// Options say how a client connects.
-type Options struct {
-	// Name is what the client is called, which no other client of the daemon may be; the daemon finds one where it is empty.
-	Name string
-	// Views asks for views of the network.
-	Views bool
-	// Positions asks for the position of each message, and its sender's incarnation.
-	Positions bool
-	// Token proves who the client is, where the daemon asks for it; `consort token` makes it. Empty for none, 160 bytes at
-	// most. Whoever reads it on its way can show it, too.
-	Token string
-	// HostTimeout is how long a daemon at a TCP address may be silent before the connection is given up, as a
-	// ConnectionLostError whose cause is a SilenceError: 1 s to 6 h, 2 s where it is 0. Its machine has vanished then, or
-	// the daemon is stopped for that long. The daemon says something four times in that time, so that a stop of half of it
-	// is never too long. A daemon of an earlier release promises to say nothing, and is not given up.
-	HostTimeout time.Duration
-	// DaemonTimeout is the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, 10 s where it is 0, and Forever.
-	// It is stopped then, or hangs: a daemon that ends is noticed at once.
-	DaemonTimeout time.Duration
-}
-
-// Forever, as a DaemonTimeout, has the daemon be silent for as long as it likes.
-const Forever time.Duration = -1
+// handedMax is the same for a Session, which takes them as they come and then has them wait itself.
+const handedMax = 1 << 20
 
 // Client is a session with a daemon, for any number of goroutines.
 type Client struct {
 	conn    net.Conn
 	silence silence
 	welcome welcome
-	events  chan Event
+	// roams: a Session has it, and is told of producers and readings, too.
+	roams  bool
+	events chan Event
 	// left is closed once nobody will receive any more.
 	left chan struct{}
 
@@ -60,123 +38,6 @@ type Client struct {
 	// end is why the session is over.
 	end     error
 	goodbye bool
-}
-
-type welcome struct {
-	daemon                DaemonID
-	number                uint32
-	name                  string
-	messageMax, creditMax uint32
-	groupsMax             uint16
-}
-
-// Dial connects to a daemon and opens a session: at a path of a Unix socket, with a slash in it, or at host:port.
-func Dial(ctx context.Context, address string, options Options) (*Client, error) {
-	kind, at, err := network(address)
-	if err != nil {
-		return nil, err
-	}
-	if options.Name != "" && !isClient(options.Name) {
-		return nil, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", options.Name, clientMax)
-	}
-	silence, err := options.silenceAt(kind)
-	if err != nil {
-		return nil, err
-	}
-	client, err := dial(ctx, kind, at, address, options, silence)
-	var refused *NotWelcomeError
-	if silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
-		// So says a daemon of an earlier release, which knows no heartbeats.
-		return dial(ctx, kind, at, address, options, 0)
-	}
-	return client, err
-}
-
-// dial connects to a daemon that may be silent for so long.
-func dial(ctx context.Context, kind, at, address string, options Options, silence time.Duration) (*Client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, kind, at)
-	if err != nil {
-		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", address, err)
-	}
-	// A context that ends makes whatever is being read or written late.
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	client, from, err := open(conn, address, options, silence)
-	if !stop() {
-		err = fmt.Errorf("%s did not let us in in time: %w", address, context.Cause(ctx))
-	}
-	if err != nil {
-		_ = conn.Close()
-		return nil, err
-	}
-	go client.write()
-	go client.read(from)
-	go client.pump()
-	return client, nil
-}
-
-// hello is what such a client says first; it asks for heartbeats where a daemon may not be silent for ever.
-func hello(options Options, silence time.Duration) []byte {
-	var flags byte
-	if options.Views {
-		flags |= 1
-	}
-	if options.Positions {
-		flags |= 16
-	}
-	if silence > 0 {
-		flags |= 32
-	}
-	if options.Token != "" {
-		flags |= 128
-	}
-	return frame(kindHello, func(bytes []byte) []byte {
-		bytes = binary.BigEndian.AppendUint32(bytes, magic)
-		bytes = append(binary.BigEndian.AppendUint16(bytes, version), flags)
-		bytes = append(appendName(bytes, options.Name), make([]byte, 16)...)
-		if silence > 0 {
-			bytes = binary.BigEndian.AppendUint32(bytes, uint32((silence / silenceBeats).Milliseconds()))
-		}
-		if options.Token != "" {
-			bytes = appendName(bytes, options.Token)
-		}
-		return bytes
-	})
-}
-
-// open says hello, and reads the answer.
-func open(conn net.Conn, address string, options Options, bound time.Duration) (*Client, *bufio.Reader, error) {
-	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", address, ErrNoDaemon, why) }
-	if _, err := conn.Write(hello(options, bound)); err != nil {
-		return nil, nil, stranger(err)
-	}
-	client := &Client{conn: conn, silence: silence{conn: conn, bound: bound}}
-	from := bufio.NewReaderSize(&client.silence, 64<<10)
-	kind, body, err := readFrame(from, textMax)
-	if err != nil {
-		return nil, nil, stranger(err)
-	}
-	r := &reader{bytes: body}
-	switch kind {
-	case kindDisconnect:
-		return nil, nil, &NotWelcomeError{Reason: Reason(r.u8()), Text: r.text()}
-	case kindWelcome:
-	default:
-		return nil, nil, stranger(fmt.Sprintf("it began with an event of kind %#x", kind))
-	}
-	if spoken := r.u16(); spoken != version {
-		return nil, nil, stranger(fmt.Sprintf("it speaks version %d, this client version %d; use those of one release", spoken, version))
-	}
-	w := welcome{daemon: r.daemon()}
-	r.u64()
-	w.number = r.u32()
-	r.text()
-	w.name, w.messageMax, w.creditMax, w.groupsMax = r.name(), r.u32(), r.u32(), r.u16()
-	if err := r.done("welcome"); err != nil {
-		return nil, nil, stranger(err)
-	}
-	client.welcome, client.events = w, make(chan Event)
-	client.left, client.changed = make(chan struct{}), make(chan struct{})
-	return client, from, nil
 }
 
 // Name is what the client is called.
@@ -210,51 +71,88 @@ func (c *Client) toGroup(ctx context.Context, kind byte, group string) (uint64, 
 	if err := checkGroup(group); err != nil {
 		return 0, err
 	}
-	return c.send(ctx, frame(kind, func(bytes []byte) []byte { return appendName(bytes, group) }))
+	return c.send(ctx, groupRequest(kind, group))
+}
+
+func groupRequest(kind byte, group string) []byte {
+	return frame(kind, func(bytes []byte) []byte { return appendName(bytes, group) })
 }
 
 // Multicast sends a message to groups, and to clients by their private names, and returns the send's number. It waits for
 // credit as long as the context allows; where that ends first nothing was sent.
 func (c *Client) Multicast(ctx context.Context, service Service, to []string, payload []byte) (uint64, error) {
-	switch {
-	case service < Reliable || service > Safe:
-		return 0, invalid("%d is no service; give one of Reliable to Safe", service)
-	case len(to) == 0 || len(to) > int(c.welcome.groupsMax):
-		return 0, fmt.Errorf("%w: a message to %d groups; name 1 to %d", ErrTargets, len(to), c.welcome.groupsMax)
-	case len(payload) > int(c.welcome.messageMax):
-		return 0, fmt.Errorf("%w: a message of %d bytes; this cluster allows %d", ErrTooLarge, len(payload), c.welcome.messageMax)
+	if err := checkMulticast(service, to, int(c.welcome.groupsMax)); err != nil {
+		return 0, err
+	}
+	if err := c.checkLength(len(payload)); err != nil {
+		return 0, err
+	}
+	return c.send(ctx, multicast(service, to, payload))
+}
+
+// checkMulticast refuses what is no service, and what cannot be sent to.
+func checkMulticast(service Service, to []string, groupsMax int) error {
+	if service < Reliable || service > Safe {
+		return invalid("%d is no service; give one of Reliable to Safe", service)
+	}
+	if err := checkCount(len(to), groupsMax); err != nil {
+		return err
 	}
 	for _, name := range to {
 		if err := checkTarget(name); err != nil {
-			return 0, err
+			return err
 		}
 	}
-	return c.send(ctx, frame(kindMulticast+byte(service), func(bytes []byte) []byte {
-		bytes = binary.BigEndian.AppendUint16(bytes, uint16(len(to)))
-		for _, name := range to {
-			bytes = appendName(bytes, name)
-		}
-		return append(bytes, payload...)
-	}))
+	return nil
+}
+
+func checkCount(groups, most int) error {
+	if groups == 0 || groups > most {
+		return fmt.Errorf("%w: a message to %d groups; name 1 to %d", ErrTargets, groups, most)
+	}
+	return nil
+}
+
+func (c *Client) checkTargets(targets int) error {
+	return checkCount(targets, int(c.welcome.groupsMax))
+}
+
+func (c *Client) checkLength(payload int) error {
+	if payload > int(c.welcome.messageMax) {
+		return fmt.Errorf("%w: a message of %d bytes; this cluster allows %d", ErrTooLarge, payload, c.welcome.messageMax)
+	}
+	return nil
+}
+
+func multicast(service Service, to []string, payload []byte) []byte {
+	return frame(kindMulticast+byte(service), func(bytes []byte) []byte {
+		return append(appendNames(bytes, to), payload...)
+	})
 }
 
 // send numbers a request once there is credit for it, and has it written.
 func (c *Client) send(ctx context.Context, bytes []byte) (uint64, error) {
-	size := uint64(len(bytes))
-	hasCredit := func() bool {
-		underWay := c.spent - c.credit
-		return underWay == 0 || underWay+size <= uint64(c.welcome.creditMax)
-	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
-	if err := c.await(ctx, hasCredit); err != nil {
+	if err := c.await(ctx, func() bool { return c.hasCredit(len(bytes)) }); err != nil {
 		return 0, err
 	}
+	return c.put(bytes), nil
+}
+
+// hasCredit is whether so many bytes may follow now; the mutex is held.
+func (c *Client) hasCredit(size int) bool {
+	underWay := c.spent - c.credit
+	return underWay == 0 || underWay+uint64(size) <= uint64(c.welcome.creditMax)
+}
+
+// put numbers a request, and has it written; the mutex is held.
+func (c *Client) put(bytes []byte) uint64 {
 	c.sent++
-	c.spent += size
+	c.spent += uint64(len(bytes))
 	c.pending = append(c.pending, bytes...)
 	c.tell()
-	return c.sent, nil
+	return c.sent
 }
 
 // WaitOrdered waits until every send is ordered or refused.

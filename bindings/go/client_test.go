@@ -9,6 +9,7 @@ import (
 	"math/rand"
 	"net"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,15 @@ func unhex(t *testing.T, text string) []byte {
 	return decoded
 }
 
+// unhexed is the same of a text that is right.
+func unhexed(text string) []byte {
+	decoded, err := hex.DecodeString(strings.ReplaceAll(text, " ", ""))
+	if err != nil {
+		panic(err)
+	}
+	return decoded
+}
+
 // daemon plays a daemon that says these bytes, reads what comes, and closes when told.
 func daemon(t *testing.T, says []byte) (address string, heard func(int) []byte, closes func()) {
 	t.Helper()
@@ -35,6 +45,8 @@ func daemon(t *testing.T, says []byte) (address string, heard func(int) []byte, 
 	}
 	t.Cleanup(func() { _ = listener.Close() })
 	conns := make(chan net.Conn, 1)
+	// A connection that nobody knows of any more would be closed.
+	t.Cleanup(func() { runtime.KeepAlive(conns) })
 	go func() {
 		conn, err := listener.Accept()
 		if err != nil {

@@ -20,6 +20,9 @@
 //	}
 //	return client.Err()
 //
-// All methods of a Client may be called by any number of goroutines at once. Sends are numbered from 1 in the order in
+// A Client ends with its daemon. A Session, which DialSession opens, has the addresses of several and goes on at the next one:
+// each of its sends is ordered once, and what it reads goes on where it was.
+//
+// All methods of a Client and of a Session may be called by any number of goroutines at once. Sends are numbered from 1 in the order in
 // which they return.
 package consort

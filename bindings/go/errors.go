@@ -8,7 +8,7 @@ import (
 
 // Errors that a caller may want to tell apart, with errors.Is.
 var (
-	// ErrClosed: the client was closed.
+	// ErrClosed: the client or the session was closed.
 	ErrClosed = errors.New("this client was closed; connect anew")
 	// ErrInvalid: an argument is no name, no address or no service. Nothing was done.
 	ErrInvalid = errors.New("invalid argument")
@@ -18,6 +18,12 @@ var (
 	ErrTargets = errors.New("wrong number of targets")
 	// ErrNoDaemon: something answers there, but not as a daemon does.
 	ErrNoDaemon = errors.New("it does not answer like a Consort daemon")
+	// ErrUnread: so many events of a Session wait to be received that it waits for nothing else. Nothing was sent.
+	ErrUnread = errors.New("64 MiB of events wait to be received; receive them first")
+	// ErrTakenOver: another Session sends as this one's producer. What had no fate may be ordered, and is known to that one.
+	ErrTakenOver = errors.New("another session sends as this one's producer; nothing more is sent here")
+	// ErrOtherHistory: the daemon was not there when what a Session has read was ordered, so it was left for others.
+	ErrOtherHistory = errors.New("the daemon was not there when what was read was ordered; others are asked")
 )
 
 // UnknownFate tells the sends that may be ordered still, or never: those above First-1, Count of them.
@@ -71,6 +77,30 @@ type SilenceError struct{ Silence time.Duration }
 
 func (e *SilenceError) Error() string {
 	return fmt.Sprintf("timed out: nothing was heard of the daemon or its machine for %v", e.Silence)
+}
+
+// UnreachableError says that no daemon of a Session could be reached for as long as its options allow. The fate of its last
+// sends is unknown.
+type UnreachableError struct {
+	Within time.Duration
+	// Last is what the last attempt met with.
+	Last error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no daemon could be reached within %v: %v", e.Within, e.Last)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Last }
+
+// NotOpenedError says that no daemon keeps account of what a Session sends.
+type NotOpenedError struct {
+	Cause OpeningCause
+	Text  string
+}
+
+func (e *NotOpenedError) Error() string {
+	return "the daemons cannot keep account of what this session sends: " + e.Text
 }
 
 func invalid(format string, words ...any) error {

@@ -110,7 +110,9 @@ func (p Primary) String() string      { return named(primary, uint8(p)) }
 func (c RefusalCause) String() string { return named(refusals, uint8(c)) }
 func (r Reason) String() string       { return named(reasons, uint8(r)) }
 
-// Event is what happened, in the order in which it happened: a *Message, *GroupView, *GroupSignal, *View or *Refused.
+// Event is what happened, in the order in which it happened: a *Message, *GroupView, *GroupSignal, *View or *Refused. A
+// Session also tells *Connected, *Lost, *Sent, *JoinRefused, *Waits and *Resumed; of what it reads *ReadingBegan, *CaughtUp,
+// *Gap, *Parted and *ReadingEnded.
 type Event interface{ weight() int }
 
 // Message is the next message of the order for a group this client is in.
@@ -123,10 +125,16 @@ type Message struct {
 	// To has the groups and private names it was sent to.
 	To      []string
 	Payload []byte
-	// Position is where it stands in the order; 0 where that was not asked for.
+	// Position is where it stands in the order; 0 where that was not asked for, nor was it read.
 	Position uint64
+	// Index counts the messages that were ordered as one and have that position, from 0.
+	Index uint16
 	// Incarnation is which life of its node the sender is connected to; 0 likewise.
 	Incarnation uint64
+	// WasRead: a Session reads it, and does not receive it as a member.
+	WasRead bool
+	// next is the place that follows it.
+	next Place
 }
 
 // DaemonID names one life of one node.

@@ -18,10 +18,15 @@ const (
 
 const (
 	kindHello, kindJoin, kindLeave, kindGoodbye, kindJoinClosed, kindMulticast = 0x01, 0x02, 0x03, 0x06, 0x07, 0x10
+	kindRead, kindReadOn, kindOpen, kindForget                                 = 0x0b, 0x0e, 0x0c, 0x0d
 
 	kindWelcome, kindProgress, kindRefused, kindView, kindGroupView = 0x81, 0x82, 0x83, 0x84, 0x85
 	kindHeartbeat, kindDisconnect, kindSignal, kindIncarnation      = 0x80, 0x88, 0x89, 0xfc
 	kindMessage, kindBatch, kindPlaced, kindPlacedBatch             = 0x90, 0xb0, 0xc0, 0xd0
+	kindReadMessage, kindReadBatch                                  = 0xe0, 0xf0
+
+	kindInView, kindGap, kindBegan, kindNoReading, kindCaughtUp, kindUntold = 0xe6, 0xe7, 0xf8, 0xf9, 0xfa, 0xfb
+	kindSettled, kindNumberingEnded, kindOpened, kindWaits, kindNotOpened   = 0xf6, 0xf7, 0xfd, 0xfe, 0xff
 )
 
 var errMalformed = errors.New("the daemon sent a malformed frame")
@@ -35,6 +40,15 @@ func frame(kind byte, body func([]byte) []byte) []byte {
 
 func appendName(bytes []byte, name string) []byte {
 	return append(append(bytes, byte(len(name))), name...)
+}
+
+// appendNames appends how many names there are, and these.
+func appendNames(bytes []byte, names []string) []byte {
+	bytes = binary.BigEndian.AppendUint16(bytes, uint16(len(names)))
+	for _, name := range names {
+		bytes = appendName(bytes, name)
+	}
+	return bytes
 }
 
 // readFrame reads an event's kind and body.
@@ -166,6 +180,10 @@ func (r *reader) messages(common Message, isBatch bool) (messages []*Message) {
 		one.To, one.Payload = inner.targets(), inner.rest()
 		r.failed = r.failed || inner.failed
 		messages = append(messages, &one)
+		common.Index++
+		if len(r.bytes) > 0 {
+			one.next = Place{Position: one.Position, Index: common.Index}
+		}
 	}
 	return messages
 }

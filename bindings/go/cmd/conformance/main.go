@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"os"
 	"strconv"
 	"strings"
@@ -22,7 +21,16 @@ var services = map[string]consort.Service{
 	"reliable": consort.Reliable, "fifo": consort.FIFO, "causal": consort.Causal, "agreed": consort.Agreed, "safe": consort.Safe,
 }
 
-type told struct{ client *consort.Client }
+// told does what it is told with a client or with a session, whichever was opened last.
+type told struct {
+	client  *consort.Client
+	session *consort.Session
+}
+
+// source is where events come from.
+type source interface {
+	Receive(ctx context.Context) (consort.Event, error)
+}
 
 func main() {
 	lines := bufio.NewReader(os.Stdin)
@@ -42,11 +50,20 @@ func main() {
 		}
 		fmt.Println(reply)
 	}
-	if told.client != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		_ = told.client.Close(ctx)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	told.end(ctx)
+}
+
+// end ends what is open.
+func (t *told) end(ctx context.Context) {
+	if t.client != nil {
+		_ = t.client.Close(ctx)
 	}
+	if t.session != nil {
+		_ = t.session.Close(ctx)
+	}
+	t.client, t.session = nil, nil
 }
 
 func (t *told) answer(request string, words []string) (string, error) {
@@ -56,10 +73,16 @@ func (t *told) answer(request string, words []string) (string, error) {
 	if len(words) > 0 {
 		word = words[0]
 	}
-	if request == "connect" {
+	switch {
+	case request == "connect":
 		return t.connect(ctx, words)
-	}
-	if t.client == nil {
+	case request == "has" && word == "session":
+		return "ok", nil
+	case request == "session":
+		return t.openSession(ctx, words)
+	case t.session != nil:
+		return t.answerInSession(ctx, request, words)
+	case t.client == nil:
 		return "", consort.ErrClosed
 	}
 	switch request {
@@ -72,7 +95,7 @@ func (t *told) answer(request string, words []string) (string, error) {
 	case "send":
 		return t.send(ctx, words)
 	case "receive":
-		return t.receive(word)
+		return receive(t.client, word)
 	case "wait":
 		return "ok", t.client.WaitOrdered(ctx)
 	case "close":
@@ -99,9 +122,7 @@ func (t *told) connect(ctx context.Context, words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if t.client != nil {
-		_ = t.client.Close(ctx)
-	}
+	t.end(ctx)
 	t.client = client
 	return fmt.Sprintf("ok name=%s node=%d message_max=%d", client.Name(), client.Daemon().Node, client.MessageMax()), nil
 }
@@ -112,6 +133,9 @@ func (t *told) send(ctx context.Context, words []string) (string, error) {
 	payload, err := payload(words[1])
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", consort.ErrInvalid, err)
+	}
+	if t.session != nil {
+		return sent(t.session.Send(ctx, services[words[0]], words[2:], payload))
 	}
 	return sent(t.client.Multicast(ctx, services[words[0]], words[2:], payload))
 }
@@ -130,7 +154,7 @@ func payload(written string) ([]byte, error) {
 	return bytes.Repeat(payload, times), err
 }
 
-func (t *told) receive(milliseconds string) (string, error) {
+func receive(from source, milliseconds string) (string, error) {
 	number, err := strconv.Atoi(milliseconds)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", consort.ErrInvalid, err)
@@ -138,7 +162,7 @@ func (t *told) receive(milliseconds string) (string, error) {
 	// With no time at all it would not even look.
 	ctx, cancel := context.WithTimeout(context.Background(), max(time.Duration(number)*time.Millisecond, 50*time.Millisecond))
 	defer cancel()
-	event, err := t.client.Receive(ctx)
+	event, err := from.Receive(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return "none", nil
 	}
@@ -148,48 +172,22 @@ func (t *told) receive(milliseconds string) (string, error) {
 	return line(event), nil
 }
 
-func line(event consort.Event) string {
-	switch event := event.(type) {
-	case *consort.Message:
-		line := fmt.Sprintf("message service=%s sender=%s length=%d crc=%08x to=%s", event.Service, event.Sender,
-			len(event.Payload), crc32.ChecksumIEEE(event.Payload), strings.Join(event.To, ","))
-		if event.Position != 0 {
-			line += fmt.Sprintf(" position=%d incarnation=%d", event.Position, event.Incarnation)
-		}
-		return line
-	case *consort.GroupView:
-		closed := map[bool]string{true: "yes", false: "no"}[event.Closed]
-		return fmt.Sprintf("group_view group=%s cause=%s closed=%s primary=%s changed=%s members=%s", event.Group,
-			event.Cause, closed, event.Primary, private(event.Changed), private(event.Members))
-	case *consort.GroupSignal:
-		return "group_signal group=" + event.Group
-	case *consort.View:
-		kind := map[bool]string{true: "transitional", false: "regular"}[event.Transitional]
-		var members []string
-		for _, member := range event.Members {
-			members = append(members, fmt.Sprintf("n%d", member.Node))
-		}
-		return fmt.Sprintf("view kind=%s primary=%s members=%s : %s", kind, event.Primary, strings.Join(members, ","), event.Text)
-	case *consort.Refused:
-		return fmt.Sprintf("refused send=%d cause=%s : %s", event.Send, event.Cause, event.Text)
-	}
-	return "other"
-}
-
-func private(members []consort.Member) string {
-	var names []string
-	for _, member := range members {
-		names = append(names, member.PrivateName())
-	}
-	return strings.Join(names, ",")
-}
-
 func failure(err error) string {
 	var notWelcome *consort.NotWelcomeError
 	var disconnected *consort.DisconnectedError
 	var lost *consort.ConnectionLostError
+	var unreachable *consort.UnreachableError
+	var notOpened *consort.NotOpenedError
 	words := "cannot_connect"
 	switch {
+	case errors.As(err, &unreachable):
+		words = "unreachable"
+	case errors.As(err, &notOpened):
+		words = fmt.Sprintf("not_opened reason=%s", notOpened.Cause)
+	case errors.Is(err, consort.ErrTakenOver):
+		words = "taken_over"
+	case errors.Is(err, consort.ErrUnread):
+		words = "unread"
 	case errors.As(err, &notWelcome):
 		words = fmt.Sprintf("not_welcome reason=%s", notWelcome.Reason)
 	case errors.As(err, &disconnected):

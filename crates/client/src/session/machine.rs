@@ -191,6 +191,8 @@ impl SessionMachine {
         let again = |Trying { since, backoff }| Trying { since, backoff: (backoff * 2).min(BACKOFF_MAX) };
         let wait = up.trying.map_or(Duration::ZERO, |trying| trying.backoff);
         let trying = up.trying.map_or(fresh, again);
+        // How far another reading came is no place of one that was not asked for yet.
+        let reached = reached.filter(|_| !up.requests.contains(&SessionRequest::Read));
         self.link = Link::Down { next: now + wait, trying };
         self.pending.disconnect();
         if let (Some(reading), Some(reached)) = (&mut self.reading, reached) {

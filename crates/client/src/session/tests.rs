@@ -245,6 +245,19 @@ fn a_bookmark_is_of_what_the_program_was_told() {
 }
 
 #[test]
+fn a_reading_that_was_not_asked_for_yet_begins_where_it_was_to_begin() {
+    let mut world = World::of(1);
+    world.machine.read(&[group("g")], ReadFrom::Start).unwrap();
+    world.connect();
+    world.machine.join(&group("a"), false);
+    world.machine.read(&[group("h")], ReadFrom::Place(Place::at(2))).unwrap();
+    assert_eq!(world.work(0), [""; 0], "there is no credit for the join before it");
+    let of_the_former = Some(Bookmark::new(7, Place::at(9)));
+    world.machine.lost(Error::NobodyReceives, of_the_former, world.now).unwrap();
+    assert_eq!(world.connect().1, ["open 2", "join a", "read Place(Place { position: 2, index: 0 })"]);
+}
+
+#[test]
 fn a_fate_that_is_asked_for_is_told_once() {
     let mut world = World::of(1);
     let to = || super::machine::targets(&[group("g")]).unwrap();

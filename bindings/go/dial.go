@@ -1,0 +1,178 @@
+package consort
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Options say how a client connects.
+type Options struct {
+	// Name is what the client is called, which no other client of the daemon may be; the daemon finds one where it is empty.
+	Name string
+	// Views asks for views of the network.
+	Views bool
+	// Positions asks for the position of each message, and its sender's incarnation.
+	Positions bool
+	// Token proves who the client is, where the daemon asks for it; `consort token` makes it. Empty for none, 160 bytes at
+	// most. Whoever reads it on its way can show it, too.
+	Token string
+	// HostTimeout is how long a daemon at a TCP address may be silent before the connection is given up, as a
+	// ConnectionLostError whose cause is a SilenceError: 1 s to 6 h, 2 s where it is 0. Its machine has vanished then, or
+	// the daemon is stopped for that long. The daemon says something four times in that time, so that a stop of half of it
+	// is never too long. A daemon of an earlier release promises to say nothing, and is not given up.
+	HostTimeout time.Duration
+	// DaemonTimeout is the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, 10 s where it is 0, and Forever.
+	// It is stopped then, or hangs: a daemon that ends is noticed at once.
+	DaemonTimeout time.Duration
+}
+
+// Forever, as a DaemonTimeout, has the daemon be silent for as long as it likes.
+const Forever time.Duration = -1
+
+// Dial connects to a daemon and opens a session: at a path of a Unix socket, with a slash in it, or at host:port.
+func Dial(ctx context.Context, address string, options Options) (*Client, error) {
+	door, err := options.door(address)
+	if err != nil {
+		return nil, err
+	}
+	client, err := door.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	go client.pump()
+	return client, nil
+}
+
+// door is where a daemon lets clients in, and what is asked of it there.
+type door struct {
+	kind, at, address string
+	options           Options
+	// silence is how long the daemon may be silent; 0 for ever.
+	silence time.Duration
+	// roams: a Session connects.
+	roams bool
+}
+
+// door checks what was given; nobody is connected to.
+func (o Options) door(address string) (door, error) {
+	kind, at, err := network(address)
+	if err != nil {
+		return door{}, err
+	}
+	if o.Name != "" && !isClient(o.Name) {
+		return door{}, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", o.Name, clientMax)
+	}
+	silence, err := o.silenceAt(kind)
+	return door{kind: kind, at: at, address: address, options: o, silence: silence}, err
+}
+
+// dial connects to the daemon.
+func (d door) dial(ctx context.Context) (*Client, error) {
+	client, err := d.enter(ctx)
+	var refused *NotWelcomeError
+	if d.silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
+		// So says a daemon of an earlier release, which knows no heartbeats.
+		d.silence = 0
+		return d.enter(ctx)
+	}
+	return client, err
+}
+
+// enter connects once.
+func (d door) enter(ctx context.Context) (*Client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, d.kind, d.at)
+	if err != nil {
+		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", d.address, err)
+	}
+	// A context that ends makes whatever is being read or written late.
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	client, from, err := d.open(conn)
+	if !stop() {
+		err = fmt.Errorf("%s did not let us in in time: %w", d.address, context.Cause(ctx))
+	}
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	go client.write()
+	go client.read(from)
+	return client, nil
+}
+
+// hello is what such a client says first; it asks for heartbeats where a daemon may not be silent for ever.
+func hello(options Options, silence time.Duration) []byte {
+	var flags byte
+	if options.Views {
+		flags |= 1
+	}
+	if options.Positions {
+		flags |= 16
+	}
+	if silence > 0 {
+		flags |= 32
+	}
+	if options.Token != "" {
+		flags |= 128
+	}
+	return frame(kindHello, func(bytes []byte) []byte {
+		bytes = binary.BigEndian.AppendUint32(bytes, magic)
+		bytes = append(binary.BigEndian.AppendUint16(bytes, version), flags)
+		bytes = append(appendName(bytes, options.Name), make([]byte, 16)...)
+		if silence > 0 {
+			bytes = binary.BigEndian.AppendUint32(bytes, uint32((silence / silenceBeats).Milliseconds()))
+		}
+		if options.Token != "" {
+			bytes = appendName(bytes, options.Token)
+		}
+		return bytes
+	})
+}
+
+// open says hello, and reads the answer.
+func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
+	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
+	if _, err := conn.Write(hello(d.options, d.silence)); err != nil {
+		return nil, nil, stranger(err)
+	}
+	client := &Client{conn: conn, silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
+	from := bufio.NewReaderSize(&client.silence, 64<<10)
+	kind, body, err := readFrame(from, textMax)
+	if err != nil {
+		return nil, nil, stranger(err)
+	}
+	r := &reader{bytes: body}
+	switch kind {
+	case kindDisconnect:
+		return nil, nil, &NotWelcomeError{Reason: Reason(r.u8()), Text: r.text()}
+	case kindWelcome:
+	default:
+		return nil, nil, stranger(fmt.Sprintf("it began with an event of kind %#x", kind))
+	}
+	if spoken := r.u16(); spoken != version {
+		return nil, nil, stranger(fmt.Sprintf("it speaks version %d, this client version %d; use those of one release", spoken, version))
+	}
+	w := welcome{daemon: r.daemon()}
+	r.u64()
+	w.number = r.u32()
+	r.text()
+	w.name, w.messageMax, w.creditMax, w.groupsMax = r.name(), r.u32(), r.u32(), r.u16()
+	if err := r.done("welcome"); err != nil {
+		return nil, nil, stranger(err)
+	}
+	client.welcome, client.events = w, make(chan Event)
+	client.left, client.changed = make(chan struct{}), make(chan struct{})
+	return client, from, nil
+}
+
+type welcome struct {
+	daemon                DaemonID
+	number                uint32
+	name                  string
+	messageMax, creditMax uint32
+	groupsMax             uint16
+}
