@@ -44,10 +44,19 @@ func (p *progress) on(event Event) {
 		p.enter(event.view, event.line, event.closing)
 	case *Gap:
 		if event.To.View != (ViewID{}) {
-			p.enter(event.To.View, p.reached.next.Position, event.closing)
+			p.enter(event.To.View, p.line(), event.closing)
 		}
 		p.next(Place{Position: event.To.Position, Index: event.To.Index})
 	}
+}
+
+// line: up to here all daemons surely have what was told of the view.
+func (p *progress) line() uint64 {
+	line := p.reached.next.Position
+	if trail := p.reached.trail; trail != nil && trail.closing != nil {
+		line = min(line, trail.closing.line)
+	}
+	return line
 }
 
 // next: all before this place was told.

@@ -37,6 +37,8 @@ pub struct Groups {
     /// Who has the same table, ascending.
     pub(crate) synced: Vec<MemberId>,
     exchange: Option<Exchange>,
+    /// The view goes on with another's history.
+    took_history: bool,
     pub(crate) producers: Producers,
     /// Members that departed and of whom no group view told yet.
     pub(crate) departed: BTreeMap<GroupName, Vec<Member>>,
@@ -188,6 +190,7 @@ impl Groups {
             changes: 0,
             synced: vec![me],
             exchange: None,
+            took_history: false,
             producers: Producers::default(),
             departed: BTreeMap::new(),
             settled: false,

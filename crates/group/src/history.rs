@@ -55,6 +55,16 @@ pub enum Resumption {
 struct ViewRecord {
     id: ViewId,
     closing: Option<ViewClosing>,
+    /// The first position that was not delivered, once it is over.
+    end: Position,
+    /// The history that counts is another's: what that has before this view was never delivered here.
+    is_behind_gap: bool,
+}
+
+impl ViewRecord {
+    const fn new(id: ViewId) -> Self {
+        Self { id, closing: None, end: Position(0), is_behind_gap: false }
+    }
 }
 
 //= E20
@@ -142,12 +152,32 @@ impl Histories {
             record.closing = None;
         }
         self.close(together);
-        self.records.push_back(ViewRecord { id: view, closing: None });
+        let end = self.end();
+        if let Some(record) = self.records.back_mut() {
+            record.end = end;
+        }
+        self.records.push_back(ViewRecord::new(view));
         self.delivered = Position(0);
         if self.records.len() > Self::MOST {
             self.records.pop_front();
             self.first += 1;
         }
+    }
+
+    /// The view that is on goes on with another's history, which has what was never delivered here.
+    pub fn miss(&mut self) {
+        //= E29
+        if !mutated!(self, MissedUntold)
+            && let Some(record) = self.records.back_mut()
+        {
+            record.is_behind_gap = true;
+        }
+    }
+
+    /// Where the view before this one ended here, if what counts has more between them.
+    pub fn gap_before(&self, number: u64) -> Option<ViewPlace> {
+        let before = self.record(number).filter(|record| record.is_behind_gap).and(number.checked_sub(1))?;
+        self.record(before).map(|ViewRecord { id, end, .. }| ViewPlace { view: *id, at: *end, index: 0 })
     }
 
     /// The number of the view that is on; none before the first.

@@ -45,6 +45,7 @@ consort_types::mutants!(
     LineMoves "moves a view's line on while it is closing",
     OwnLineOnly "has a reader go on up to this daemon's line, wherever that of its former daemon is",
     AnyClosingTogether "takes any two daemons that close a view for closing it together",
+    MissedUntold "says nothing of what the history that counts has before a view, and this daemon has not",
     CommonToOwnLine "says that histories are the same up to this daemon's line, wherever the reader's is",
     DisconnectForgotten "leaves clients in their groups when they are gone",
 );
@@ -53,7 +54,10 @@ consort_types::mutants!(
 impl Mutant {
     /// Whether it breaks what is promised to readers whose positions belong to views.
     pub const fn is_of_readers(self) -> bool {
-        matches!(self, Self::LineMoves | Self::OwnLineOnly | Self::AnyClosingTogether | Self::CommonToOwnLine)
+        matches!(
+            self,
+            Self::LineMoves | Self::OwnLineOnly | Self::AnyClosingTogether | Self::CommonToOwnLine | Self::MissedUntold
+        )
     }
 
     /// Whether it breaks what is promised to producers.

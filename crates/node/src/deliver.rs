@@ -89,6 +89,7 @@ impl<E: Engine> Node<E> {
         if let Some(view) = self.settling.filter(|_| self.groups.is_settled()) {
             //= G19
             self.settling = None;
+            self.retention.settle(self.groups.took_history());
             self.clients.notices.push(self.log.settled(self.now, view));
             self.engine.resume(self.now, view);
             self.tell_openings();

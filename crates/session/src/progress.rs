@@ -51,12 +51,19 @@ impl ReadingProgress {
             }
             ReadingStatus::InView { view, line, closing } => self.on_view(*view, *line, *closing),
             ReadingStatus::Gap { to, closing, .. } => {
-                let line = self.reached.as_ref().map_or(0, |reached| reached.next.position);
-                self.on_view(to.view, Position(line), *closing);
+                self.on_view(to.view, self.line(), *closing);
                 self.on_next(Place { position: to.at.0, index: to.index });
             }
             ReadingStatus::Ended(_) => {}
         }
+    }
+
+    /// Up to where all daemons surely have what was given of the present view.
+    fn line(&self) -> Position {
+        let Some(reached) = &self.reached else { return Position(0) };
+        let closing = reached.trail.as_ref().and_then(|trail| trail.closing);
+        let given = Position(reached.next.position);
+        closing.map_or(given, |closing| given.min(closing.line))
     }
 
     /// All before this place was given.

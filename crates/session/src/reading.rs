@@ -240,8 +240,8 @@ pub enum ReadingStatus {
         /// How this view is being closed, if it is.
         closing: Option<ViewClosing>,
     },
-    /// The daemon does not retain what was sent to the groups from one place to another any more; that one is not included.
-    /// The reading goes on there.
+    /// The daemon does not have what was sent to the groups from one place to another; that one is not included. It retains
+    /// it no more, or was cut off when others ordered it. The reading goes on there.
     Gap {
         /// The first place that may be missing.
         from: ViewPlace,

@@ -48,8 +48,8 @@ pub enum SessionEvent {
         /// Why.
         why: String,
     },
-    /// The daemon does not retain any more what was sent to the groups that are read, from one place to another; that one
-    /// is not included. The reading goes on there.
+    /// The daemon does not have what was sent to the groups that are read, from one place to another; that one is not
+    /// included. It retains it no more, or was cut off when others ordered it. The reading goes on there.
     Gap {
         /// The first place that may be missing.
         from: ViewPlace,

@@ -54,6 +54,7 @@ impl Groups {
         (self.view, self.changes, self.at) = (view.id, 0, Position::default());
         self.members.clone_from(&view.members);
         (self.settled, self.closing, self.primary) = (false, None, view.primary);
+        self.took_history = false;
         self.digest_check.begin(view.id);
         self.narrow(&view.moved_together);
         let stay = if crate::mutated!(self, DeparturesFromView) { &self.members } else { &self.synced };
@@ -120,6 +121,11 @@ impl Groups {
         self.exchange.as_mut()?.next_part(&self.table, producers, |group| departed.contains_key(group))
     }
 
+    /// Whether the history that counts is another than that of this daemon, as the exchange of this view has shown.
+    pub const fn took_history(&self) -> bool {
+        self.took_history
+    }
+
     /// Whether all members of the view know the same and all was told: clients' messages may be sent.
     pub fn is_settled(&self) -> bool {
         //= G19
@@ -157,6 +163,8 @@ impl Groups {
             self.exchange = None;
             let own = self.synced.first().copied().unwrap_or(self.table.me());
             let (taken, remembering) = heard.choose(own, crate::mutated!(self, LowestTableTaken));
+            //= E29
+            self.took_history = taken.as_ref().is_some_and(|taken| taken.of.is_some());
             self.producers.take(taken.filter(|_| !crate::mutated!(self, OwnTableKept)), remembering);
             let mut sets: Vec<_> = heard.sets.values().copied().collect();
             sets.sort_unstable();

@@ -510,3 +510,15 @@ fn so_many_views_are_remembered_and_no_more() {
     (2..=40).for_each(|number| trail.enter(view(number), Position(number)));
     assert_eq!((trail.before.len(), trail.before[0]), (ViewTrail::MOST, (view(24), Position(25))));
 }
+
+#[test]
+fn where_another_history_counts_the_end_of_the_own_one_is_remembered() {
+    //= E29 test
+    let mut histories = closed_at(5, &[0]);
+    histories.deliver(Position(7));
+    histories.begin(view(2), &[daemon(0)]);
+    histories.miss();
+    histories.begin(view(3), &[daemon(0), daemon(1)]);
+    let end = ViewPlace { view: view(1), at: Position(8), index: 0 };
+    assert_eq!([0, 1, 2].map(|number| histories.gap_before(number)), [None, Some(end), None]);
+}

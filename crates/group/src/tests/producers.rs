@@ -191,6 +191,10 @@ fn the_table_of_the_latest_view_that_counts_is_taken_not_the_lowest_daemons() {
     cluster.install(&[1]);
     cluster.count(&[0, 2]);
     assert_eq!([0, 2].map(|me| last(&mut cluster, me, P)), [Some(1); 2]);
+    //= E29 test
+    assert_eq!([0, 2].map(|me| cluster.groups(me).took_history()), [true, false]);
+    cluster.count(&[0, 2]);
+    assert!(!cluster.groups(0).took_history(), "from here on both have one history");
 }
 
 /// Schedule 4: the last *complete* is delivered while the view is closing, and still counts.

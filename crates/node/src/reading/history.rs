@@ -13,6 +13,8 @@ use consort_types::{Class, ClientId, GroupName, Position, Service, ViewKind};
 enum Told {
     /// It is in this view now, or that is being closed.
     View(u64),
+    /// It is in this view now, and something is missing before that, behind this place.
+    GapBefore(u64, ViewPlace),
     Message(FoundMessage),
 }
 
@@ -136,6 +138,10 @@ impl<E: Engine> Node<E> {
         if !all {
             return ReaderWait::Turn;
         }
+        if self.settling.is_some() {
+            // What counts of what stands before this view is not known yet.
+            return ReaderWait::Order;
+        }
         let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
         reader.at = reader.at.max(end);
         if std::mem::replace(&mut reader.stage, ReadingStage::Live) != ReadingStage::Live {
@@ -154,11 +160,25 @@ impl<E: Engine> Node<E> {
         self.say(client, &ReadingStatus::Gap { from, to, closing });
     }
 
+    /// Tells a reader that it is in a view now, and that its daemon lacks what others have before that.
+    fn say_gap(&mut self, client: ClientId, number: u64, from: ViewPlace) {
+        //= E29
+        let histories = &self.retention.histories;
+        let Some(view) = histories.view(number) else { return };
+        let closing = histories.closing(number);
+        if let Some(reader) = self.readers.get_mut(client) {
+            (reader.told_view, reader.told_closing) = (number, closing.is_some());
+        }
+        let to = ViewPlace { view, at: Position(0), index: 0 };
+        self.say(client, &ReadingStatus::Gap { from, to, closing });
+    }
+
     /// Tells a reader of messages and views from its place on, until so many bytes are told or looked at. Whether that was
     /// all.
     fn tell_kept(&mut self, client: ClientId, most: usize) -> bool {
         let (closing_untold, from_start) = (mutated!(self, ClosingUntold), mutated!(self, BatchFromStart));
-        let Self { readers, retention, .. } = self;
+        let Self { readers, retention, settling, .. } = self;
+        let last = retention.histories.last().map(|last| last - u64::from(settling.is_some() && last > 0));
         let Some(reader) = readers.get_mut(client) else { return true };
         let (mut told, mut spent, mut all, from) = (Vec::new(), 0, true, reader.at);
         let (mut view, mut closing) = (reader.told_view, reader.told_closing);
@@ -167,7 +187,10 @@ impl<E: Engine> Node<E> {
             if closes && view == to {
                 told.push(Told::View(view));
             }
-            told.extend((view + 1..=to).map(Told::View));
+            told.extend((view + 1..=to).map(|next| match retention.histories.gap_before(next) {
+                Some(end) => Told::GapBefore(next, end),
+                None => Told::View(next),
+            }));
             (view, closing) = (to, retention.histories.closing(to).is_some());
         };
         for kept in retention.from(from) {
@@ -185,13 +208,14 @@ impl<E: Engine> Node<E> {
             }
             reader.at = LocalPlace { at: kept.at.at.saturating_add(1), ..kept.at };
         }
-        if all && let Some(last) = retention.histories.last() {
-            go_to(last, &mut told);
+        if all && let Some(last) = last {
+            go_to(last.max(reader.told_view), &mut told);
         }
         readers.spend(spent);
         for told in told {
             match told {
                 Told::View(number) => self.say_view(client, number),
+                Told::GapBefore(number, end) => self.say_gap(client, number, end),
                 Told::Message(message) => self.tell_read(client, &message),
             }
         }

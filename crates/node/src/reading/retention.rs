@@ -126,6 +126,14 @@ impl Retention {
         self.version += 1;
     }
 
+    /// All members of the view know the same; `missed` if the history that counts is another's.
+    pub fn settle(&mut self, missed: bool) {
+        if missed {
+            self.histories.miss();
+        }
+        self.version += 1;
+    }
+
     /// Where the order goes on.
     pub fn end(&self) -> Option<LocalPlace> {
         Some(LocalPlace { view: self.histories.last()?, at: self.histories.end().0, index: 0 })

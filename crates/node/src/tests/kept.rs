@@ -264,3 +264,28 @@ fn that_a_group_is_read_is_told_again_before_a_reading_begins_where_it_is_soon_f
     assert_eq!(told_for(1), 0, "all know it for five seconds more");
     assert_eq!(told_for(3), 1, "they might forget it before the next word has its place");
 }
+
+#[test]
+fn what_the_history_that_counts_has_more_is_told_as_a_gap_before_the_view() {
+    //= E29 test
+    let mut world = World::over(2, Limits::default(), false);
+    let (ann, rea) = (world.connect(0, "ann"), world.connect(0, "rea"));
+    read_new(&mut world, rea, "g");
+    say(&mut world, ann, &["g"], "before");
+    told(&mut world, rea);
+    let end = newest(&world) + 1;
+    let first = view_of(&world, 0).number;
+    let members = vec![member(0), member(1)];
+    world.nodes[0].engine.install_with(members.clone(), vec![member(0)], ViewCause::Formed);
+    world.drain(0);
+    let closing = format!("in view {first} behind 0 closing at {end}");
+    assert_eq!(told(&mut world, rea), [closing], "which history counts is not known yet");
+    world.nodes[0].retention.settle(true);
+    world.nodes[1].engine.install_with(members, vec![member(1)], ViewCause::Formed);
+    world.drain(1);
+    world.settle();
+    let second = view_of(&world, 0).number;
+    assert_eq!(told(&mut world, rea), [format!("gap {first}:{end} to {second}:0")]);
+    say(&mut world, ann, &["g"], "behind");
+    assert_eq!(texts(&mut world, rea), ["behind"]);
+}

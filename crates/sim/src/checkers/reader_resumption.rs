@@ -3,7 +3,7 @@
 //! is kept no more; histories are said to part only where they do. What is read was kept no longer than it may be.
 use super::{Checker, PromiseRule, Verdict};
 use crate::message::ProcessIncarnation;
-use crate::trace::{Occurrence, ResumedRecord, ResumedStep, TraceEvent};
+use crate::trace::{NumberedRecord, NumberedStep, Occurrence, ResumedRecord, ResumedStep, TraceEvent};
 use account::{Account, Segment};
 use consort_types::{Duration, Instant};
 use known::Known;
@@ -57,6 +57,11 @@ impl Checker for ReaderResumption {
             }
             Occurrence::View(view) | Occurrence::Network(view) if event.process.client == 0 => {
                 self.known.view(incarnation, view, event.at);
+            }
+            Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, view, .. })
+                if *number > 0 =>
+            {
+                self.known.table(incarnation, *number, *flag && view == number);
             }
             Occurrence::Resumed(step) => return self.on_step(event, step),
             Occurrence::Quiet => {
@@ -155,7 +160,9 @@ impl ReaderResumption {
     }
 
     fn judge(&self, account: &Account) -> Verdict {
-        account.over.iter().chain(&account.segment).try_for_each(|segment| self.known.has_all(segment))?;
+        let segments = || account.over.iter().chain(&account.segment);
+        segments().try_for_each(|segment| self.known.has_all(segment))?;
+        segments().try_for_each(|segment| self.known.misses_are_told(segment))?;
         account.resumes.iter().try_for_each(|resume| self.known.is_continued(resume, &account.archive))?;
         account.partings.iter().try_for_each(|parting| self.known.have_parted(parting))?;
         self.is_up_to_date(account)

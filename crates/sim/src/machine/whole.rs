@@ -30,7 +30,7 @@ use consort_types::{
 use consort_wire::{Identity, Lane, Payload};
 use reader::Reader;
 use resumer::Resumers;
-use roamer::Roamers;
+use roamer::{Roamers, SeenTable};
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,6 +57,7 @@ pub struct Whole<E: Engine> {
     roamers: Option<Roamers>,
     /// Readers that outlive their nodes, where there are such.
     resumers: Option<Resumers>,
+    seen_table: SeenTable,
     /// The client that reads next, before any other.
     reads_next: Option<ClientId>,
     acts: VecDeque<MachineOutput>,
@@ -140,6 +141,7 @@ impl<E: Engine> Whole<E> {
             reader: None,
             roamers: None,
             resumers: None,
+            seen_table: SeenTable::default(),
             group,
             side: Side::new(plan, identity.me.node),
             reads_next: None,

@@ -5,7 +5,7 @@ use crate::message::ProcessIncarnation;
 use crate::trace::{InstallRecord, ResumedRecord};
 use consort_session::Place;
 use consort_types::{Instant, ViewId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What a message costs its daemon beside its payload, at most: its names, and what keeping it takes.
@@ -32,6 +32,10 @@ struct IncarnationHistory {
     together: BTreeMap<usize, Vec<ProcessIncarnation>>,
     closing: bool,
     given: BTreeMap<Local, GivenMessage>,
+    /// In which of its views it came to have the table of which view.
+    tables: BTreeMap<usize, u64>,
+    /// Those of its views that counted.
+    counted: BTreeSet<usize>,
 }
 
 /// A place as people read it.
@@ -106,6 +110,16 @@ impl Known {
         Ok(())
     }
 
+    /// A daemon has the table of a view; of the one that it is in where that counts.
+    pub fn table(&mut self, incarnation: ProcessIncarnation, of: u64, counts: bool) {
+        let history = self.0.entry(incarnation).or_default();
+        let Some(number) = history.views.len().checked_sub(1) else { return };
+        history.tables.insert(number, of);
+        if counts && history.views.last().is_some_and(|(view, _)| view.number == of) {
+            history.counted.insert(number);
+        }
+    }
+
     /// The view that a daemon is in, and since when.
     pub fn present(&self, incarnation: ProcessIncarnation) -> Option<(ViewId, Instant)> {
         self.0.get(&incarnation)?.views.last().copied()
@@ -178,6 +192,46 @@ impl Known {
             }
             None => Ok(()),
         }
+    }
+
+    /// Whether a reader was told of a gap before each view into which its daemon came from a history that did not count,
+    /// while others came from one that did, with messages for it.
+    pub fn misses_are_told(&self, segment: &Segment) -> Verdict {
+        //= E29 test
+        let Some((history, start)) = self.0.get(&segment.incarnation).zip(segment.start) else { return Ok(()) };
+        let (Some(first), Some(last)) = (history.number(start.0), history.number(segment.end.0)) else { return Ok(()) };
+        for number in first + 1..=last {
+            let view = history.views[number].0;
+            let told = |(from, to): &(ViewAt, ViewAt)| {
+                history.number(from.0).is_some_and(|from| from < number)
+                    && history.number(to.0).is_some_and(|to| number <= to)
+            };
+            if segment.gaps.iter().any(told) {
+                continue;
+            }
+            if let Some((other, missed)) = self.missed(history, number, segment.groups) {
+                return Err(format!(
+                    "was told of no gap before view {view}, and {other} came into that from {missed}, which counted"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A view that counts, with messages for these groups, from which another came into this view, and which is later than
+    /// all that counted here.
+    fn missed(&self, history: &IncarnationHistory, number: usize, groups: u8) -> Option<(ProcessIncarnation, ViewId)> {
+        let view = history.views[number].0;
+        let latest = history.tables.range(..number).map(|(_, of)| *of).max().unwrap_or(0);
+        self.0.iter().find_map(|(other, theirs)| {
+            let before = theirs.number(view)?.checked_sub(1)?;
+            let (missed, _) = theirs.views[before];
+            let counts = theirs.counted.contains(&before) && missed.number > latest;
+            let strange = history.number(missed).is_none();
+            let mut given = theirs.given.range((before, Place::default())..(before + 1, Place::default()));
+            let any = counts && strange && given.any(|(_, given)| !given.closing && given.groups & groups != 0);
+            any.then_some((*other, missed))
+        })
     }
 
     /// Whether a daemon had what a reader had that went on there, and nothing beside.

@@ -1,7 +1,9 @@
 //! Readers that outlive their daemons.
 use crate::checkers::{Bounds, judge};
 use crate::message::{Process, ProcessIncarnation};
-use crate::trace::{InstallRecord, Occurrence, ResumedRecord, ResumedStep, Trace, TraceEvent};
+use crate::trace::{
+    InstallRecord, NumberedRecord, NumberedStep, Occurrence, ResumedRecord, ResumedStep, Trace, TraceEvent,
+};
 use ResumedStep::{Asked, Away, Began, CaughtUp, Gap, Given, InView, Message, Parted};
 use consort_session::Place;
 use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
@@ -210,4 +212,31 @@ fn histories_part_only_where_they_do() {
 fn who_asks_is_answered_while_its_daemon_lives() {
     assert_eq!(Script::new().reads(0, 2).asks(1, 3, NOBODY).broken(), ["RS"]);
     assert_eq!(Script::new().reads(0, 2).asks(1, 3, NOBODY).note(1, Occurrence::Crash).broken(), [""; 0]);
+}
+
+#[test]
+fn what_the_history_that_counts_has_more_is_told_as_a_gap() {
+    //= E29 test
+    let counts = |script: &mut Script, node, number| {
+        let table = NumberedRecord { view: number, number, flag: true, ..NumberedRecord::of(NumberedStep::Table) };
+        script.note(node, Occurrence::Numbered(table));
+    };
+    // Node 0 is cut off while view 6 of node 1 counts; both meet in view 7.
+    let met = |missed: bool| {
+        let mut script = Script::new();
+        [0, 1].iter().for_each(|node| counts(&mut script, *node, 5));
+        script.reads(0, 3).installs(1, 6, false, &[1]);
+        counts(&mut script, 1, 6);
+        if missed {
+            script.given(1, 6, 1);
+        }
+        for node in [0, 1] {
+            script.installs(node, 7, false, &[0, 1]);
+        }
+        script
+    };
+    let gap = ResumedRecord { to_view: view(7), ..in_view(Gap, 5, 4) };
+    assert_eq!(met(true).step(0, in_view(InView, 7, 0)).broken(), ["RS"], "6 is missing");
+    assert_eq!(met(true).step(0, gap).broken(), [""; 0]);
+    assert_eq!(met(false).step(0, in_view(InView, 7, 0)).broken(), [""; 0], "nothing was ordered in 6");
 }

@@ -30,7 +30,6 @@ pub(super) struct Roamers {
     /// The true time.
     pub time: Instant,
     connections: BTreeMap<usize, RoamerConnection>,
-    table: SeenTable,
 }
 
 /// One connection, which may be a session's, or have been.
@@ -55,7 +54,7 @@ enum RoamerStage {
 
 /// The table of producers as it was looked at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct SeenTable {
+pub(super) struct SeenTable {
     view: u64,
     at: Position,
     counts: bool,
@@ -77,7 +76,6 @@ impl Roamers {
             leading: named("leading"),
             time: Instant::ZERO,
             connections: BTreeMap::new(),
-            table: SeenTable::default(),
         }
     }
 
@@ -345,9 +343,11 @@ impl<E: Engine> Whole<E> {
 
     /// Looks whether the table of producers has changed, or has a place at which those of all nodes are compared.
     pub(super) fn look_at_table(&mut self) -> bool {
-        let Some(roamers) = &mut self.roamers else { return false };
+        if self.roamers.is_none() && self.resumers.is_none() {
+            return false;
+        }
         let groups = self.node.groups();
-        let (producers, before) = (groups.producers(), roamers.table);
+        let (producers, before) = (groups.producers(), self.seen_table);
         let HistoryPlace { view, at } = groups.place();
         let is_closing = self.node.view().is_none_or(|view| view.kind == consort_types::ViewKind::Transitional);
         if is_closing || (view, at, producers.counts()) == (before.view, before.at, before.counts) {
@@ -361,7 +361,7 @@ impl<E: Engine> Whole<E> {
             sum.add(record.last << 1 | u64::from(record.renewed));
             sum.add(record.opener.1);
         }
-        roamers.table = SeenTable { view, at, counts, of, sum: sum.0 };
+        self.seen_table = SeenTable { view, at, counts, of, sum: sum.0 };
         let changed = (counts, of, sum.0) != (before.counts, before.of, before.sum);
         if !changed && !at.0.is_multiple_of(8) {
             return false;

@@ -44,10 +44,19 @@ final class ReadingProgress {
         trail = before.enter(view, line, closing);
     }
 
-    /** What lies before this place is not retained any more; the reader's own place is the line of its view. */
+    /** What lies before this place cannot be told. */
     void skip(Place to, Trail.Closing closing) {
-        enter(to.view(), hasBegun ? next.position() : 0, closing);
+        enter(to.view(), line(), closing);
         reach(to);
+    }
+
+    /** Up to where all daemons surely have what was told of the view. */
+    private long line() {
+        if (!hasBegun) {
+            return 0;
+        }
+        boolean isClosing = trail != null && trail.closing() != null;
+        return isClosing ? Math.min(next.position(), trail.closing().line()) : next.position();
     }
 
     /** Where to read on; {@code null} while no reading has begun, or the one that has does not know its view yet. */
