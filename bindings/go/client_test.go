@@ -173,11 +173,11 @@ func TestDamagedEventsEndTheSessionAndNothingElse(t *testing.T) {
 
 // readAll handles frames until something ends the session.
 func readAll(client *Client, frames []byte) error {
-	from, lives := bytes.NewReader(frames), map[uint16]uint64{}
+	from, incarnations := bytes.NewReader(frames), map[uint16]uint64{}
 	for {
 		kind, body, err := readFrame(from, 1<<16)
 		if err == nil {
-			err = client.handle(kind, body, lives)
+			err = client.handle(kind, body, incarnations)
 		}
 		if err != nil {
 			return err

@@ -32,12 +32,12 @@ func (c *Client) write() {
 
 // read reads events until the session's end.
 func (c *Client) read(from *bufio.Reader) {
-	lives := map[uint16]uint64{}
+	incarnations := map[uint16]uint64{}
 	max := int(c.welcome.messageMax) + textMax
 	for {
 		kind, body, err := readFrame(from, max)
 		if err == nil {
-			err = c.handle(kind, body, lives)
+			err = c.handle(kind, body, incarnations)
 		}
 		if err != nil {
 			c.finish(err)
@@ -66,7 +66,7 @@ func (c *Client) finish(err error) {
 }
 
 // handle takes one event of the daemon's. An error ends the session.
-func (c *Client) handle(kind byte, body []byte, lives map[uint16]uint64) error {
+func (c *Client) handle(kind byte, body []byte, incarnations map[uint16]uint64) error {
 	r := &reader{bytes: body}
 	switch kind {
 	case kindHeartbeat:
@@ -77,7 +77,7 @@ func (c *Client) handle(kind byte, body []byte, lives map[uint16]uint64) error {
 		return c.progress(r.u64(), r.u64(), r)
 	case kindIncarnation:
 		node := r.u16()
-		lives[node] = r.u64()
+		incarnations[node] = r.u64()
 		return r.done("incarnation")
 	case kindDisconnect:
 		end := &DisconnectedError{Reason: Reason(r.u8()), Text: r.text()}
@@ -95,11 +95,11 @@ func (c *Client) handle(kind byte, body []byte, lives map[uint16]uint64) error {
 		event := &GroupSignal{Group: r.name(), ID: GroupViewID{r.view(), r.u64()}}
 		return c.receive(event, r.done("transitional signal"))
 	}
-	return c.handleMessages(kind, r, lives)
+	return c.handleMessages(kind, r, incarnations)
 }
 
 // handleMessages takes a message or a batch.
-func (c *Client) handleMessages(kind byte, r *reader, lives map[uint16]uint64) error {
+func (c *Client) handleMessages(kind byte, r *reader, incarnations map[uint16]uint64) error {
 	family, service := kind&0xf0, Service(kind&0x0f)
 	isBatch := family == kindBatch || family == kindPlacedBatch || family == kindReadBatch
 	isRead := family == kindReadMessage || family == kindReadBatch
@@ -128,7 +128,7 @@ func (c *Client) handleMessages(kind byte, r *reader, lives map[uint16]uint64) e
 	}
 	for _, message := range messages {
 		if isPlaced {
-			message.Incarnation = lives[message.SenderNode]
+			message.Incarnation = incarnations[message.SenderNode]
 		}
 		if err := c.receive(message, nil); err != nil {
 			return err

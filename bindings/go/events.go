@@ -129,7 +129,7 @@ type Message struct {
 	Position uint64
 	// Index counts the messages that were ordered as one and have that position, from 0.
 	Index uint16
-	// Incarnation is which life of its node the sender is connected to; 0 likewise.
+	// Incarnation is which incarnation of its node the sender is connected to; 0 likewise.
 	Incarnation uint64
 	// WasRead: a Session reads it, and does not receive it as a member.
 	WasRead bool
@@ -137,7 +137,7 @@ type Message struct {
 	next Place
 }
 
-// DaemonID names one life of one node.
+// DaemonID names one incarnation of one node.
 type DaemonID struct {
 	Node        uint16
 	Incarnation uint64

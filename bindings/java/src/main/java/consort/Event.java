@@ -14,7 +14,7 @@ public sealed interface Event extends SessionEvent {
      * @param to the groups and private names it was sent to
      * @param payload its bytes, which are the receiver's to change
      * @param position where it stands in the order; 0 where that was not asked for
-     * @param incarnation which life of its node the sender is connected to; 0 likewise
+     * @param incarnation which incarnation of its node the sender is connected to; 0 likewise
      */
     record Message(
             Service service,
@@ -101,7 +101,7 @@ public sealed interface Event extends SessionEvent {
         }
     }
 
-    /** One life of one node. */
+    /** One incarnation of one node. */
     record DaemonId(int node, long incarnation) {}
 
     /** Names a view. Compare for equality only. */

@@ -7,15 +7,15 @@ import java.util.Map;
 
 /** Makes events of one connection's frames. */
 final class EventDecoder {
-    /** Which life of each node senders are connected to. */
-    private final Map<Integer, Long> lives = new HashMap<>();
+    /** Which incarnation of each node senders are connected to. */
+    private final Map<Integer, Long> incarnations = new HashMap<>();
 
     /** The events of a frame: several where it is a batch, none where nobody has asked for it. */
     List<Event> events(Wire.Frame frame) throws IOException {
         Wire.Fields fields = frame.fields();
         switch (frame.kind()) {
             case Wire.INCARNATION -> {
-                lives.put(fields.u16(), fields.u64());
+                incarnations.put(fields.u16(), fields.u64());
                 fields.done("incarnation");
                 return List.of();
             }
@@ -60,11 +60,11 @@ final class EventDecoder {
         return List.copyOf(placed(fields, service, isBatch, position, isPlaced));
     }
 
-    /** Messages at a position, whose senders' lives are known. */
+    /** Messages at a position, whose senders' incarnations are known. */
     List<Event.Message> placed(Wire.Fields fields, Service service, boolean isBatch, long position, boolean isPlaced)
             throws IOException {
         List<Event.Message> messages =
-                fields.messages(service, isBatch, position, node -> isPlaced ? lives.getOrDefault((int) node, 0L) : 0);
+                fields.messages(service, isBatch, position, node -> isPlaced ? incarnations.getOrDefault((int) node, 0L) : 0);
         fields.done("message");
         return messages;
     }

@@ -258,21 +258,21 @@ final class Wire {
             return new Event.View(id, transitional, primary, members, daemons(), text());
         }
 
-        /** A message, or those of a batch; `lives` tells the incarnation of a node. */
-        List<Message> messages(Service service, boolean isBatch, long position, LongUnaryOperator lives) {
+        /** A message, or those of a batch; `incarnations` tells the incarnation of a node. */
+        List<Message> messages(Service service, boolean isBatch, long position, LongUnaryOperator incarnations) {
             int node = u16();
             long number = u32();
             String sender = Names.privateName(name(), node);
-            long life = lives.applyAsLong(node);
+            long incarnation = incarnations.applyAsLong(node);
             List<Message> messages = new ArrayList<>();
             if (!isBatch) {
-                messages.add(new Message(service, sender, node, number, targets(), rest(), position, life));
+                messages.add(new Message(service, sender, node, number, targets(), rest(), position, incarnation));
                 return messages;
             }
             while (!isEmpty()) {
                 Fields one = new Fields(ByteBuffer.wrap(take(u32())));
                 one.u8();
-                messages.add(new Message(service, sender, node, number, one.targets(), one.rest(), position, life));
+                messages.add(new Message(service, sender, node, number, one.targets(), one.rest(), position, incarnation));
             }
             return messages;
         }
