@@ -96,6 +96,37 @@ fn a_reading_goes_on_behind_a_daemon_that_has_just_started() {
     assert!(reader.met >= 3, "it met the one that had just started");
 }
 
+#[test]
+fn a_reader_whose_daemon_was_cut_off_is_told_that_something_is_missing() {
+    //= E29 test
+    let cluster = Cluster::new("ring");
+    wait_until("the view counts", || cluster.counts(0));
+    let mut sender = Session::connect(&[cluster.address(1), cluster.address(2)], options()).unwrap();
+    let mut reader = Session::connect(&[cluster.address(0)], options()).unwrap();
+    reader.read(&[group()], ReadFrom::New).unwrap();
+    let mut next = || reader.receive(PATIENCE).unwrap().expect("more to read");
+    while !matches!(next(), SessionEvent::Event(Event::Reading(ReadingStatus::CaughtUp { .. }))) {}
+    send(&mut sender, 1..=3);
+    cluster.freeze(0, true);
+    wait_until("the others go on", || cluster.members(1) == 2 && cluster.counts(1));
+    send(&mut sender, 4..=6);
+    cluster.freeze(0, false);
+    wait_until("all are together", || cluster.members(1) == 3 && cluster.counts(1));
+    send(&mut sender, 7..=7);
+    let mut told = Vec::new();
+    while told.last().is_none_or(|last| last != "7") {
+        match next() {
+            SessionEvent::Event(Event::Read(message)) => {
+                told.push(u32::from_be_bytes(message.payload().try_into().unwrap()).to_string());
+            }
+            SessionEvent::Gap { .. } => told.push("gap".into()),
+            SessionEvent::Parted { common } => panic!("parted at {common:?} behind {told:?}"),
+            _ => {}
+        }
+    }
+    assert_eq!(told, ["1", "2", "3", "gap", "7"]);
+}
+
 fn run<T>(story: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { timeout(2 * PATIENCE, story).await.expect("an end in time") })

@@ -57,13 +57,15 @@ struct ViewRecord {
     closing: Option<ViewClosing>,
     /// The first position that was not delivered, once it is over.
     end: Position,
+    /// All its members came to know the same; no client's message stands in another.
+    is_settled: bool,
     /// The history that counts is another's: what that has before this view was never delivered here.
     is_behind_gap: bool,
 }
 
 impl ViewRecord {
     const fn new(id: ViewId) -> Self {
-        Self { id, closing: None, end: Position(0), is_behind_gap: false }
+        Self { id, closing: None, end: Position(0), is_settled: false, is_behind_gap: false }
     }
 }
 
@@ -164,20 +166,38 @@ impl Histories {
         }
     }
 
-    /// The view that is on goes on with another's history, which has what was never delivered here.
-    pub fn miss(&mut self) {
+    /// All members of the view that is on know the same; `missed` if it goes on with another's history, which has what was
+    /// never delivered here.
+    pub fn settle(&mut self, missed: bool) {
         //= E29
-        if !mutated!(self, MissedUntold)
-            && let Some(record) = self.records.back_mut()
-        {
-            record.is_behind_gap = true;
+        let missed = missed && !mutated!(self, MissedUntold);
+        if let Some(record) = self.records.back_mut() {
+            (record.is_settled, record.is_behind_gap) = (true, missed);
         }
     }
 
-    /// Where the view before this one ended here, if what counts has more between them.
+    /// The last view that has settled.
+    pub fn last_settled(&self) -> Option<u64> {
+        self.settled_before(self.first + self.records.len() as u64)
+    }
+
+    /// The last view before this one that has settled.
+    pub fn settled_before(&self, number: u64) -> Option<u64> {
+        let known = usize::try_from(number.checked_sub(self.first)?).ok()?.min(self.records.len());
+        let at = self.records.range(..known).rposition(|record| record.is_settled)?;
+        Some(self.first + at as u64)
+    }
+
+    /// Where the last view before this one ended here, if what counts has more between them.
     pub fn gap_before(&self, number: u64) -> Option<ViewPlace> {
-        let before = self.record(number).filter(|record| record.is_behind_gap).and(number.checked_sub(1))?;
-        self.record(before).map(|ViewRecord { id, end, .. }| ViewPlace { view: *id, at: *end, index: 0 })
+        self.record(number).filter(|record| record.is_behind_gap)?;
+        let ViewRecord { id, end, .. } = self.record(self.settled_before(number)?)?;
+        Some(ViewPlace { view: *id, at: *end, index: 0 })
+    }
+
+    /// Whether all members of a view came to know the same.
+    pub fn is_settled(&self, number: u64) -> bool {
+        self.record(number).is_some_and(|record| record.is_settled)
     }
 
     /// The number of the view that is on; none before the first.

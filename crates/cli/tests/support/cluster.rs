@@ -3,6 +3,7 @@
 
 use super::support::{Daemon, World, free_port};
 use consort::{Address, Client, ConnectOptions, Event, Fate, GroupName, SessionEvent, SessionOptions};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -52,6 +53,12 @@ impl Cluster {
         if let Some(mut daemon) = self.daemons[at].take() {
             daemon.kill();
         }
+    }
+
+    /// Stops a daemon's process, or lets it go on.
+    pub fn freeze(&self, at: usize, freezes: bool) {
+        let signal = if freezes { Signal::STOP } else { Signal::CONT };
+        self.daemons[at].iter().for_each(|daemon| daemon.signal(signal));
     }
 
     pub fn address(&self, at: usize) -> Address {

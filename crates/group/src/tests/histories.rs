@@ -514,11 +514,18 @@ fn so_many_views_are_remembered_and_no_more() {
 #[test]
 fn where_another_history_counts_the_end_of_the_own_one_is_remembered() {
     //= E29 test
-    let mut histories = closed_at(5, &[0]);
+    let mut histories = histories();
+    histories.begin(view(1), &[]);
+    histories.settle(false);
     histories.deliver(Position(7));
+    // Nothing is known of the next one before it is over.
     histories.begin(view(2), &[daemon(0)]);
-    histories.miss();
     histories.begin(view(3), &[daemon(0), daemon(1)]);
+    assert_eq!((histories.last(), histories.last_settled()), (Some(2), Some(0)));
+    histories.settle(true);
+    histories.begin(view(4), &[daemon(0), daemon(1)]);
+    histories.settle(false);
     let end = ViewPlace { view: view(1), at: Position(8), index: 0 };
-    assert_eq!([0, 1, 2].map(|number| histories.gap_before(number)), [None, Some(end), None]);
+    assert_eq!([0, 1, 2, 3].map(|number| histories.gap_before(number)), [None, None, Some(end), None]);
+    assert_eq!((histories.last_settled(), histories.settled_before(2)), (Some(3), Some(0)));
 }

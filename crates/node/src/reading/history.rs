@@ -112,7 +112,7 @@ impl<E: Engine> Node<E> {
         //= E24
         let histories = &self.retention.histories;
         let Some(view) = histories.view(number) else { return };
-        let before = number.checked_sub(1).and_then(|before| histories.closing(before));
+        let before = histories.settled_before(number).and_then(|before| histories.closing(before));
         let line = before.map_or(Position(0), |closing| closing.line);
         let closing = histories.closing(number);
         if let Some(reader) = self.readers.get_mut(client) {
@@ -177,8 +177,8 @@ impl<E: Engine> Node<E> {
     /// all.
     fn tell_kept(&mut self, client: ClientId, most: usize) -> bool {
         let (closing_untold, from_start) = (mutated!(self, ClosingUntold), mutated!(self, BatchFromStart));
-        let Self { readers, retention, settling, .. } = self;
-        let last = retention.histories.last().map(|last| last - u64::from(settling.is_some() && last > 0));
+        let Self { readers, retention, .. } = self;
+        let last = retention.histories.last_settled();
         let Some(reader) = readers.get_mut(client) else { return true };
         let (mut told, mut spent, mut all, from) = (Vec::new(), 0, true, reader.at);
         let (mut view, mut closing) = (reader.told_view, reader.told_closing);
@@ -187,7 +187,8 @@ impl<E: Engine> Node<E> {
             if closes && view == to {
                 told.push(Told::View(view));
             }
-            told.extend((view + 1..=to).map(|next| match retention.histories.gap_before(next) {
+            let entered = (view + 1..=to).filter(|next| *next == to || retention.histories.is_settled(*next));
+            told.extend(entered.map(|next| match retention.histories.gap_before(next) {
                 Some(end) => Told::GapBefore(next, end),
                 None => Told::View(next),
             }));

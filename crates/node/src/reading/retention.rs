@@ -128,9 +128,7 @@ impl Retention {
 
     /// All members of the view know the same; `missed` if the history that counts is another's.
     pub fn settle(&mut self, missed: bool) {
-        if missed {
-            self.histories.miss();
-        }
+        self.histories.settle(missed);
         self.version += 1;
     }
 
