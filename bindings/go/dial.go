@@ -135,15 +135,15 @@ func hello(options Options, silence time.Duration) []byte {
 
 // open says hello, and reads the answer.
 func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
-	stranger := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
+	noDaemon := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
 	if _, err := conn.Write(hello(d.options, d.silence)); err != nil {
-		return nil, nil, stranger(err)
+		return nil, nil, noDaemon(err)
 	}
 	client := &Client{conn: conn, silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
 	from := bufio.NewReaderSize(&client.silence, 64<<10)
 	kind, body, err := readFrame(from, textMax)
 	if err != nil {
-		return nil, nil, stranger(err)
+		return nil, nil, noDaemon(err)
 	}
 	r := &reader{bytes: body}
 	switch kind {
@@ -151,10 +151,10 @@ func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
 		return nil, nil, &NotWelcomeError{Reason: Reason(r.u8()), Text: r.text()}
 	case kindWelcome:
 	default:
-		return nil, nil, stranger(fmt.Sprintf("it began with an event of kind %#x", kind))
+		return nil, nil, noDaemon(fmt.Sprintf("it began with an event of kind %#x", kind))
 	}
 	if spoken := r.u16(); spoken != version {
-		return nil, nil, stranger(fmt.Sprintf("it speaks version %d, this client version %d; use those of one release", spoken, version))
+		return nil, nil, noDaemon(fmt.Sprintf("it speaks version %d, this client version %d; use those of one release", spoken, version))
 	}
 	w := welcome{daemon: r.daemon()}
 	r.u64()
@@ -162,7 +162,7 @@ func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
 	r.text()
 	w.name, w.messageMax, w.creditMax, w.groupsMax = r.name(), r.u32(), r.u32(), r.u16()
 	if err := r.done("welcome"); err != nil {
-		return nil, nil, stranger(err)
+		return nil, nil, noDaemon(err)
 	}
 	client.welcome, client.events = w, make(chan Event)
 	client.left, client.changed = make(chan struct{}), make(chan struct{})

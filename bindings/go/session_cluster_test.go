@@ -338,77 +338,81 @@ func TestASessionThatGoesOnWithAProducerStopsTheOther(t *testing.T) {
 
 func TestAReadingGoesOnBehindABookmarkAndTellsWhatIsNotRetained(t *testing.T) {
 	c, ctx := newCluster(t, "ring", "[sessions]\nretain = 100_000\n"), within(t, 5*time.Minute)
-	sends, err := DialSession(ctx, c.from(0), patient)
-	if err != nil {
-		t.Fatal(err)
-	}
-	reads, err := DialSession(ctx, c.from(1), patient)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sends, reads := dials(ctx, t, c.from(0)), dials(ctx, t, c.from(1))
 	begin(ctx, t, reads)
-	put := func(first, last, size int) {
-		for n := first; n <= last; n++ {
-			if _, err := sends.Send(ctx, Agreed, []string{"orders"}, append([]byte{byte(n)}, make([]byte, size)...)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := sends.Settle(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
-	// next is the number of the next message, and whether there was a gap before it.
-	next := func(session *Session) (number byte, gap bool) {
-		for {
-			switch event := receive(ctx, t, session).(type) {
-			case *Message:
-				return event.Payload[0], gap
-			case *Gap:
-				gap = event.From.View != event.To.View || event.From.isBefore(event.To)
-			}
-		}
-	}
-	put(1, 10, 0)
-	for want := byte(1); want <= 5; want++ {
-		number, _ := next(reads)
-		same(t, number, want)
-	}
+	puts(ctx, t, sends, 1, 10, 0)
+	readsOn(ctx, t, reads, 1, 5)
 	// The text is what a program keeps.
 	from, err := ParseReadFrom(reads.Bookmark().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.kill(1)
-	for want := byte(6); want <= 10; want++ {
-		number, _ := next(reads)
-		same(t, number, want)
-	}
-	other, err := DialSession(ctx, c.from(2), patient)
-	if err != nil {
+	readsOn(ctx, t, reads, 6, 10)
+	other := dials(ctx, t, c.from(2))
+	if err := other.Read([]string{"orders"}, from); err != nil {
 		t.Fatal(err)
 	}
-	for _, size := range []int{0, 2000} {
-		if size > 0 {
-			put(11, 210, size)
+	number, gap := nextNumber(ctx, t, other)
+	same(t, []any{number, gap}, []any{byte(6), false})
+	puts(ctx, t, sends, 11, 210, 2000)
+	if err := other.Read([]string{"orders"}, from); err != nil {
+		t.Fatal(err)
+	}
+	for event := receive(ctx, t, other); ; event = receive(ctx, t, other) {
+		if _, is := event.(*ReadingEnded); is {
+			break
 		}
-		if err := other.Read([]string{"orders"}, from); err != nil {
-			t.Fatal(err)
-		}
-		if size > 0 {
-			for event := receive(ctx, t, other); ; event = receive(ctx, t, other) {
-				if _, is := event.(*ReadingEnded); is {
-					break
-				}
-			}
-		}
-		number, gap := next(other)
-		if gap != (size > 0) || !gap && number != 6 || gap && number <= 11 {
-			t.Fatal(number, gap)
-		}
+	}
+	if number, gap = nextNumber(ctx, t, other); !gap || number <= 11 {
+		t.Fatal(number, gap)
 	}
 	for _, session := range []*Session{sends, reads, other} {
 		if err := session.Close(ctx); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+func dials(ctx context.Context, t *testing.T, addresses []string) *Session {
+	t.Helper()
+	session, err := DialSession(ctx, addresses, patient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return session
+}
+
+// puts sends messages that begin with these numbers, and waits until all are ordered.
+func puts(ctx context.Context, t *testing.T, session *Session, first, last, size int) {
+	t.Helper()
+	for n := first; n <= last; n++ {
+		if _, err := session.Send(ctx, Agreed, []string{"orders"}, append([]byte{byte(n)}, make([]byte, size)...)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := session.Settle(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readsOn(ctx context.Context, t *testing.T, session *Session, first, last byte) {
+	t.Helper()
+	for want := first; want <= last; want++ {
+		number, _ := nextNumber(ctx, t, session)
+		same(t, number, want)
+	}
+}
+
+// nextNumber is that of the next message, and whether there was a gap before it.
+func nextNumber(ctx context.Context, t *testing.T, session *Session) (number byte, gap bool) {
+	t.Helper()
+	for {
+		switch event := receive(ctx, t, session).(type) {
+		case *Message:
+			return event.Payload[0], gap
+		case *Gap:
+			gap = event.From.View != event.To.View || event.From.isBefore(event.To)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -20,21 +19,8 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &stage{t: t, address: listener.Addr().String(), conns: make(chan net.Conn, 16)}
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			s.conns <- conn
-		}
-	}()
+	s := &stage{t: t, conns: make(chan net.Conn, 16)}
+	s.address = serve(t, "unix", func(conn net.Conn) { s.conns <- conn })
 	return s
 }
 
