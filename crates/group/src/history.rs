@@ -188,11 +188,11 @@ impl Histories {
         Some(self.first + at as u64)
     }
 
-    /// Where the last view before this one ended here, if what counts has more between them.
-    pub fn gap_before(&self, number: u64) -> Option<ViewPlace> {
+    /// The last settled view before this one, and where it ended here, if what counts has more between them.
+    pub fn gap_before(&self, number: u64) -> Option<(u64, Position)> {
         self.record(number).filter(|record| record.is_behind_gap)?;
-        let ViewRecord { id, end, .. } = self.record(self.settled_before(number)?)?;
-        Some(ViewPlace { view: *id, at: *end, index: 0 })
+        let before = self.settled_before(number)?;
+        Some((before, self.record(before)?.end))
     }
 
     /// Whether all members of a view came to know the same.

@@ -101,6 +101,8 @@ pub struct Node<E: Engine> {
     /// What is kept for readers where the engine cannot show it again.
     retention: Retention,
     producers: ProducerDesk,
+    /// How long a producer is known of which nothing is ordered.
+    producers_for: Duration,
     holds: Holds,
     keys: KeyDesk,
     rights: RightsDesk,
@@ -168,6 +170,7 @@ impl<E: Engine> Node<E> {
             verdicts: Verdicts::default(),
             retention: Retention::default(),
             producers: ProducerDesk::default(),
+            producers_for: producers::KEEP,
             holds: Holds::default(),
             keys: KeyDesk::new(identity.me),
             rights: RightsDesk::default(),
@@ -224,7 +227,7 @@ impl<E: Engine> Node<E> {
     /// does so for all. It looks once a minute.
     #[must_use]
     pub fn keeping_producers(mut self, keep: Duration) -> Self {
-        self.producers = ProducerDesk::keeping(keep);
+        self.producers_for = keep;
         self
     }
 

@@ -12,15 +12,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// How long a producer is known of which nothing is ordered, unless the node is told otherwise.
-const KEEP: Duration = Duration::from_secs(3_600);
+pub(crate) const KEEP: Duration = Duration::from_secs(3_600);
 /// How often it is looked for those.
 const SWEEP: Duration = Duration::from_secs(60);
 
 /// The producers of this node's clients.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct ProducerDesk {
-    /// How long a producer is known of which nothing is ordered.
-    keep: Duration,
     clients: BTreeMap<ClientId, ClientProducer>,
     /// Those of them that are to be opened as soon as the view counts.
     waiting: BTreeSet<ClientId>,
@@ -72,25 +70,7 @@ enum ConfirmStage {
     Asked,
 }
 
-impl Default for ProducerDesk {
-    fn default() -> Self {
-        Self::keeping(KEEP)
-    }
-}
-
 impl ProducerDesk {
-    pub const fn keeping(keep: Duration) -> Self {
-        Self {
-            keep,
-            clients: BTreeMap::new(),
-            waiting: BTreeSet::new(),
-            unsettled: BTreeSet::new(),
-            confirm: ConfirmStage::Idle,
-            idle: BTreeMap::new(),
-            swept: None,
-        }
-    }
-
     /// A client's connection is no more.
     pub fn remove(&mut self, client: ClientId) {
         self.clients.remove(&client);
@@ -412,7 +392,7 @@ impl<E: Engine> Node<E> {
         if !speaks {
             return;
         }
-        let keep = self.producers.keep;
+        let keep = self.producers_for;
         let old = self.producers.idle.iter().filter(|(_, (_, since))| self.now.since(*since) >= keep);
         let old: Vec<_> = old.map(|(producer, (at, _))| (*producer, *at)).collect();
         for (producer, at) in old {

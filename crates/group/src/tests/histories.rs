@@ -525,7 +525,7 @@ fn where_another_history_counts_the_end_of_the_own_one_is_remembered() {
     histories.settle(true);
     histories.begin(view(4), &[daemon(0), daemon(1)]);
     histories.settle(false);
-    let end = ViewPlace { view: view(1), at: Position(8), index: 0 };
-    assert_eq!([0, 1, 2, 3].map(|number| histories.gap_before(number)), [None, None, Some(end), None]);
+    let end = Some((0, Position(8)));
+    assert_eq!([0, 1, 2, 3].map(|number| histories.gap_before(number)), [None, None, end, None]);
     assert_eq!((histories.last_settled(), histories.settled_before(2)), (Some(3), Some(0)));
 }

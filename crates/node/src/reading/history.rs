@@ -13,8 +13,11 @@ use consort_types::{Class, ClientId, GroupName, Position, Service, ViewKind};
 enum Told {
     /// It is in this view now, or that is being closed.
     View(u64),
-    /// It is in this view now, and something is missing before that, behind this place.
-    GapBefore(u64, ViewPlace),
+    /// It is in a view now, and something is missing before that.
+    Gap {
+        from: LocalPlace,
+        to: LocalPlace,
+    },
     Message(FoundMessage),
 }
 
@@ -138,8 +141,8 @@ impl<E: Engine> Node<E> {
         if !all {
             return ReaderWait::Turn;
         }
-        if self.settling.is_some() {
-            // What counts of what stands before this view is not known yet.
+        if !self.retention.histories.is_settled(end.view) {
+            // Whether something is missing before this view is not known yet.
             return ReaderWait::Order;
         }
         let Some(reader) = self.readers.get_mut(client) else { return ReaderWait::Order };
@@ -160,19 +163,6 @@ impl<E: Engine> Node<E> {
         self.say(client, &ReadingStatus::Gap { from, to, closing });
     }
 
-    /// Tells a reader that it is in a view now, and that its daemon lacks what others have before that.
-    fn say_gap(&mut self, client: ClientId, number: u64, from: ViewPlace) {
-        //= E29
-        let histories = &self.retention.histories;
-        let Some(view) = histories.view(number) else { return };
-        let closing = histories.closing(number);
-        if let Some(reader) = self.readers.get_mut(client) {
-            (reader.told_view, reader.told_closing) = (number, closing.is_some());
-        }
-        let to = ViewPlace { view, at: Position(0), index: 0 };
-        self.say(client, &ReadingStatus::Gap { from, to, closing });
-    }
-
     /// Tells a reader of messages and views from its place on, until so many bytes are told or looked at. Whether that was
     /// all.
     fn tell_kept(&mut self, client: ClientId, most: usize) -> bool {
@@ -188,8 +178,12 @@ impl<E: Engine> Node<E> {
                 told.push(Told::View(view));
             }
             let entered = (view + 1..=to).filter(|next| *next == to || retention.histories.is_settled(*next));
+            //= E29
             told.extend(entered.map(|next| match retention.histories.gap_before(next) {
-                Some(end) => Told::GapBefore(next, end),
+                Some((view, Position(at))) => {
+                    let to = LocalPlace { view: next, at: 0, index: 0 };
+                    Told::Gap { from: LocalPlace { view, at, index: 0 }, to }
+                }
                 None => Told::View(next),
             }));
             (view, closing) = (to, retention.histories.closing(to).is_some());
@@ -216,7 +210,7 @@ impl<E: Engine> Node<E> {
         for told in told {
             match told {
                 Told::View(number) => self.say_view(client, number),
-                Told::GapBefore(number, end) => self.say_gap(client, number, end),
+                Told::Gap { from, to } => self.tell_gap(client, from, to),
                 Told::Message(message) => self.tell_read(client, &message),
             }
         }
