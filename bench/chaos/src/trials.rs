@@ -3,6 +3,7 @@
 //! ```text
 //! trial      what there is to try              stage    namespaces, daemons and clients of one trial
 //! networks   a stale ARP entry, a wrong address, a forged beacon             forge
+//! attack     datagrams of somebody without the key                       capture  flood
 //! hosts      daemons that are stopped or killed, programs that compete       stress
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
 //! sessions   sessions that are cut off by a relay                            receivers
@@ -14,6 +15,9 @@
 //! Chaos judges promises under all faults at once; this tells what a single fault costs, so that two programs can be
 //! compared. Goals say what a fault may cost at most; they do not depend on the program.
 
+mod attack;
+mod capture;
+mod flood;
 mod forge;
 mod hosts;
 mod joiner;

@@ -24,7 +24,7 @@ const SAMPLE: Duration = Duration::from_millis(200);
 /// Where data is multicast.
 pub const GROUP: ([u8; 4], u16) = ([239, 192, 77, 7], 4_843);
 /// Where a node listens.
-const PORT: u16 = 4_841;
+pub const PORT: u16 = 4_841;
 
 /// Where daemons live.
 #[derive(Clone, Copy, Debug)]
@@ -201,8 +201,13 @@ impl Stage<'_> {
 
     /// How many tokens a daemon says it has lost; 0 where none answers.
     fn losses(&self, node: usize) -> u64 {
+        self.counter(node, "token_losses")
+    }
+
+    /// What a daemon says of this counter; 0 where none answers, or it has none of that name.
+    pub fn counter(&self, node: usize, name: &str) -> u64 {
         let told = self.fleet.id(node).and_then(|_| self.fleet.status(node).ok()).unwrap_or_default();
-        told.counter("token_losses").unwrap_or(0)
+        told.counter(name).unwrap_or(0)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{hosts, joiner, leadership, networks, readers, replica, sessions, slow};
+use super::{attack, hosts, joiner, leadership, networks, readers, replica, sessions, slow};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 26] = [
+pub static TRIALS: [Trial; 28] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -33,6 +33,16 @@ pub static TRIALS: [Trial; 26] = [
         name: "future-incarnation",
         about: "a forged beacon of n2 from the far future, then n3 restarts twice, n2 once: all come together again",
         run: networks::future_incarnation,
+    },
+    Trial {
+        name: "attack",
+        about: "200,000 datagrams a second of somebody without the key, captured and changed: no view, none believed",
+        run: attack::steady,
+    },
+    Trial {
+        name: "attack-restart",
+        about: "the same while n3 is killed and comes back: two views",
+        run: attack::restart,
     },
     Trial {
         name: "deaf-300",

@@ -46,6 +46,9 @@ struct Ear {
     /// When it heard something last, on this connection.
     last: Option<Instant>,
     pause: Duration,
+    /// When the last message was sent of those that came, and how many came that were sent no later, or by nobody.
+    sent: Option<Instant>,
+    unexpected: usize,
 }
 
 /// What all listeners know.
@@ -87,7 +90,7 @@ impl Watch {
         for ear in &self.ears {
             let mut ear = held(ear);
             ear.views.clear();
-            ear.pause = Duration::ZERO;
+            (ear.pause, ear.unexpected) = (Duration::ZERO, 0);
             ear.last = ear.last.map(|_| Instant::now());
         }
     }
@@ -110,6 +113,11 @@ impl Watch {
     pub fn pause(&self, node: usize) -> Duration {
         let ear = held(&self.ears[node]);
         ear.pause.max(ear.last.map_or(Duration::ZERO, |last| last.elapsed().saturating_sub(self.beat.every)))
+    }
+
+    /// How many messages came to a node that came before, out of order, or from somebody else.
+    pub fn unexpected(&self, node: usize) -> usize {
+        held(&self.ears[node]).unexpected
     }
 
     /// One connection after the other; a daemon may be killed and come back.
@@ -179,6 +187,8 @@ impl Watch {
 
 impl Ear {
     fn beat(&mut self, now: Instant, said: Option<Instant>, every: Duration) {
+        self.unexpected += usize::from(said <= self.sent);
+        self.sent = self.sent.max(said);
         let under_way =
             said.map_or(Duration::ZERO, |said| now.saturating_duration_since(said.max(self.last.unwrap_or(now))));
         let silent = self.last.map_or(Duration::ZERO, |last| (now - last).saturating_sub(every));
@@ -213,5 +223,8 @@ mod tests {
         assert_eq!(ear.pause, Duration::from_millis(301), "sent at 200, heard at 501");
         ear.beat(at(1_501), None, every);
         assert_eq!(ear.pause, Duration::from_millis(900), "silent from 501 on, and due at 601");
+        assert_eq!(ear.unexpected, 1, "who sent it is not known");
+        ear.beat(at(1_601), Some(at(200)), every);
+        assert_eq!(ear.unexpected, 2, "it came before");
     }
 }
