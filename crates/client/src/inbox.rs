@@ -167,15 +167,9 @@ impl EventReader {
         loop {
             // A quick way to small messages, of which there are many.
             while self.buffered.is_empty()
-                && let Some(message) = self.replies.next_of_batch()
+                && let Some(message) = self.replies.borrow_of_batch()
             {
-                if message.is_read() {
-                    let event = Event::Read(message);
-                    self.reached.on_event(&event);
-                    see(Shown::Other(event));
-                } else {
-                    see(Shown::Message(message.borrowed()));
-                }
+                see(Shown::Message(message));
                 shown += 1;
             }
             match self.next() {

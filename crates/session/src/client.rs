@@ -2,7 +2,7 @@
 //!
 //! [`RequestWriter`] writes and counts what is sent, [`Replies`] reads what comes back; a program with two threads keeps one
 //! in each and hands the latest [`Progress`] across. [`ClientEnd`] is both in one.
-use crate::event::{Batch, DaemonEvent, Message, Progress, Welcome};
+use crate::event::{Batch, BorrowedMessage, DaemonEvent, Message, Progress, Welcome};
 use crate::frame::{Frames, HEAD_LEN};
 use crate::numbering;
 use crate::reading::{self, Place};
@@ -201,6 +201,11 @@ impl Replies {
             self.batch = None;
         }
         next
+    }
+
+    /// The same where it lies. There is none in a batch that was read by position.
+    pub fn borrow_of_batch(&mut self) -> Option<BorrowedMessage<'_>> {
+        self.batch.as_mut().filter(|batch| !batch.is_read())?.next_borrowed()
     }
 
     /// The next event; `None` until more bytes come. Progress is kept, too.

@@ -166,9 +166,10 @@ pub struct Message<B = Bytes> {
     placement: Option<Placement>,
     service: Service,
     body: B,
-    name_end: usize,
-    targets_at: usize,
-    payload: Range<usize>,
+    // Places in the body. They are small, so that a message is moved without a call.
+    name_end: u32,
+    targets_at: u32,
+    payload: Range<u32>,
 }
 
 /// Where a message stands.
@@ -215,7 +216,7 @@ impl<B: AsRef<[u8]>> Message<B> {
 
     /// What the sender is called.
     pub fn sender_name(&self) -> &str {
-        std::str::from_utf8(&self.body.as_ref()[NAME_AT + 1..self.name_end]).unwrap_or_default()
+        std::str::from_utf8(&self.body.as_ref()[NAME_AT + 1..self.name_end as usize]).unwrap_or_default()
     }
 
     /// The name by which the sender alone is sent to.
@@ -231,13 +232,13 @@ impl<B: AsRef<[u8]>> Message<B> {
 
     /// The groups and clients it was sent to, in the sender's order.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
-        let list = Targets::read(&self.body.as_ref()[self.targets_at..]).ok();
+        let list = Targets::read(&self.body.as_ref()[self.targets_at as usize..]).ok();
         list.into_iter().flat_map(Targets::names).filter_map(|name| std::str::from_utf8(name).ok())
     }
 
     /// The sender's bytes.
     pub fn payload(&self) -> &[u8] {
-        &self.body.as_ref()[self.payload.clone()]
+        &self.body.as_ref()[self.payload.start as usize..self.payload.end as usize]
     }
 
     /// The same message, to be looked at.
@@ -287,7 +288,7 @@ impl<B> Message<B> {
 impl Message {
     /// The sender's bytes, to be kept. They share the buffer in which they were read; copy small ones that are kept long.
     pub fn into_payload(self) -> Bytes {
-        self.body.slice(self.payload)
+        self.body.slice(self.payload.start as usize..self.payload.end as usize)
     }
 }
 

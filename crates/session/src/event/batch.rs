@@ -1,11 +1,12 @@
 //! Messages that came as one.
 use super::decode::MessageFront;
 use super::decode::read_placement;
-use super::{BATCH, Message, PLACED_BATCH, PLACED_BATCH_LEN, READ_BATCH};
+use super::{BATCH, BorrowedMessage, Message, PLACED_BATCH, PLACED_BATCH_LEN, READ_BATCH};
 use bytes::Bytes;
 use consort_group::batch;
 use consort_types::{Incarnation, NodeId, Service};
 use consort_wire::Malformed;
+use std::ops::Range;
 
 /// A batch of which some messages were not taken yet.
 #[derive(Debug)]
@@ -45,15 +46,32 @@ impl Batch {
 
     /// The next message; `None` behind the last.
     pub fn next(&mut self) -> Option<Message> {
+        let (front, payload) = self.advance()?;
+        Some(front.message(self.body.clone(), payload))
+    }
+
+    /// The same, to be looked at.
+    pub fn next_borrowed(&mut self) -> Option<BorrowedMessage<'_>> {
+        let (front, payload) = self.advance()?;
+        Some(front.message(&self.body, payload))
+    }
+
+    /// Whether its messages were read by position.
+    pub fn is_read(&self) -> bool {
+        self.front.placement.is_some_and(|placement| placement.is_read)
+    }
+
+    #[inline]
+    fn advance(&mut self) -> Option<(MessageFront, Range<usize>)> {
         let payload = batch::next(&self.body, self.at, self.front.targets_len)?;
         self.at = payload.end;
-        let mut message = self.front.message(self.body.clone(), payload);
-        if let (Some(here), Some(ahead)) = (&mut message.placement, &mut self.front.placement) {
+        let mut front = self.front;
+        if let (Some(here), Some(ahead)) = (&mut front.placement, &mut self.front.placement) {
             ahead.place.index = ahead.place.index.saturating_add(1);
             // Behind the last one comes the next position.
             here.next = if self.at < self.body.len() { ahead.place } else { here.next };
         }
-        Some(message)
+        Some((front, payload))
     }
 
     /// Adds which incarnation of its node has sent them, where it is known where they stand.

@@ -117,8 +117,12 @@ impl MessageFront {
     }
 
     /// The message whose bytes stand there in this body.
+    #[inline]
     pub fn message<B>(self, body: B, payload: Range<usize>) -> Message<B> {
         let Self { sender, placement, service, name_end, targets_at, .. } = self;
+        // A frame's length has 32 bits.
+        let (name_end, targets_at) = (name_end as u32, targets_at as u32);
+        let payload = payload.start as u32..payload.end as u32;
         Message { sender, placement, service, body, name_end, targets_at, payload }
     }
 }
