@@ -30,7 +30,6 @@ mod outcome;
 pub mod registers;
 mod reread;
 mod run;
-mod spread;
 mod storm;
 pub mod trouble;
 

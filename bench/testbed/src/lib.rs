@@ -28,6 +28,7 @@ mod sender;
 mod sequence;
 mod signals;
 mod small_disk;
+pub mod spread;
 mod stalls;
 mod system;
 mod times;

@@ -2,7 +2,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,6 +12,8 @@ use tempfile::TempDir;
 const TRIES: usize = 5;
 /// What stands in front of the socket's path in a daemon's first line.
 const SERVES: &str = "serves clients at ";
+/// What the socket file for clients of Spread is called.
+const SPREAD_SOCKET: &str = "spread";
 
 /// A running daemon. It is gone with its handle.
 #[derive(Debug)]
@@ -20,7 +22,8 @@ pub struct Daemon {
     child: Process,
     unix: PathBuf,
     tcp: String,
-    _folder: TempDir,
+    spread_tcp: String,
+    folder: TempDir,
 }
 
 #[derive(Debug)]
@@ -40,7 +43,15 @@ impl Daemon {
     /// # Errors
     /// If it cannot be started, or ends instead; its last words are told.
     pub fn start(program: &Path) -> io::Result<Self> {
-        Self::start_in(program, &new_cluster(), &["--nodes", "1"])
+        Self::start_in(program, &new_cluster(), Some(&["--nodes", "1"]))
+    }
+
+    /// As [`Self::start`], and it serves clients of Spread at sockets of its own.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with_spread(program: &Path) -> io::Result<Self> {
+        Self::start_in(program, &new_cluster(), None)
     }
 
     /// Starts three daemons of one cluster whose order lasts: two of them go on without the third.
@@ -50,11 +61,11 @@ impl Daemon {
     pub fn start_three(program: &Path) -> io::Result<[Self; 3]> {
         let cluster = new_cluster();
         let words = |node| ["--nodes", "3", "--protocol", "paxos", "--storage", "memory", "--node", node];
-        let start = |node| Self::start_in(program, &cluster, &words(node));
+        let start = |node| Self::start_in(program, &cluster, Some(&words(node)));
         Ok([start("1")?, start("2")?, start("3")?])
     }
 
-    fn start_in(program: &Path, cluster: &str, words: &[&str]) -> io::Result<Self> {
+    fn start_in(program: &Path, cluster: &str, words: Option<&[&str]>) -> io::Result<Self> {
         let mut last = io::Error::other("it was not tried");
         for _ in 0..TRIES {
             match Self::try_start(program, cluster, words) {
@@ -65,13 +76,18 @@ impl Daemon {
         Err(last)
     }
 
-    fn try_start(program: &Path, cluster: &str, words: &[&str]) -> io::Result<Self> {
+    /// Without words for its command line its configuration is a file, which alone can place Spread's socket file.
+    fn try_start(program: &Path, cluster: &str, words: Option<&[&str]>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("consort-conformance-").tempdir()?;
-        let tcp = TcpListener::bind("127.0.0.1:0")?.local_addr()?.to_string();
+        let [tcp, spread_tcp] = [free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
         let log = folder.path().join("log");
         let mut command = Command::new(program);
-        command.args(["daemon", "--while-stdin-open", "--log", "warn"]).args(words);
-        command.args(["--cluster", cluster, "--listen", &tcp]).arg("--state-dir").arg(folder.path().join("state"));
+        command.args(["daemon", "--while-stdin-open", "--log", "warn", "--listen", &tcp]);
+        match words {
+            Some(words) => command.args(words).args(["--cluster", cluster]),
+            None => command.arg("--config").arg(configuration(folder.path(), cluster, &spread_tcp)?),
+        };
+        command.arg("--state-dir").arg(folder.path().join("state"));
         command.env("CONSORT_RUNTIME_DIR", folder.path().join("run")).env_remove("CONSORT_LOG");
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(File::create(&log)?).spawn()?;
         let mut child = Process(child);
@@ -83,7 +99,7 @@ impl Daemon {
             let said = fs::read_to_string(&log).unwrap_or_default();
             return Err(io::Error::other(format!("the daemon did not start; it said: {said}")));
         };
-        Ok(Self { child, unix: unix.into(), tcp, _folder: folder })
+        Ok(Self { child, unix: unix.into(), tcp, spread_tcp, folder })
     }
 
     /// Where its Unix socket is.
@@ -94,6 +110,16 @@ impl Daemon {
     /// Its TCP address.
     pub fn tcp(&self) -> &str {
         &self.tcp
+    }
+
+    /// Its socket file for clients of Spread, if it was started with one.
+    pub fn spread_unix(&self) -> PathBuf {
+        self.folder.path().join(SPREAD_SOCKET)
+    }
+
+    /// Its TCP address for clients of Spread, if it was started with one.
+    pub fn spread_tcp(&self) -> &str {
+        &self.spread_tcp
     }
 
     /// Asks it to end in good order, and waits until it has.
@@ -118,6 +144,24 @@ impl Daemon {
     pub fn kill(self) {
         drop(self);
     }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// Writes the file of a cluster of one daemon that serves clients of Spread.
+fn configuration(folder: &Path, cluster: &str, spread: &str) -> io::Result<PathBuf> {
+    let node = UdpSocket::bind("127.0.0.1:0")?.local_addr()?;
+    let (_, port) = spread.rsplit_once(':').unwrap_or_default();
+    let socket = folder.join(SPREAD_SOCKET);
+    let text = format!(
+        "cluster = \"{cluster}\"\n[[node]]\nid = 1\naddress = \"{node}\"\n[spread]\nport = {port}\nunix = \"{}\"\n",
+        socket.display()
+    );
+    let file = folder.join("consort.toml");
+    fs::write(&file, text)?;
+    Ok(file)
 }
 
 /// The name of a cluster of one's own.

@@ -8,6 +8,7 @@ mod daemon;
 mod player;
 mod reply;
 mod scenarios;
+pub mod words;
 
 pub use daemon::Daemon;
 pub use player::{Player, Program};

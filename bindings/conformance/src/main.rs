@@ -7,8 +7,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 consort-conformance [OPTIONS] -- PROGRAM [WORD...]
 
-Plays all scenarios with a client, each with a daemon of its own: over its Unix socket, then over TCP. PROGRAM reads
-requests and answers them, one a line: docs/clients.md.
+Plays all scenarios with a client, each with a daemon of its own: over its Unix socket, then over TCP. A client of Spread
+uses the daemon's Spread listener. PROGRAM reads requests and answers them, one a line: docs/clients.md.
 
   --consort FILE  the program `consort` [built now, if it is not]
   --only TEXT     the scenarios whose names contain it
@@ -76,7 +76,10 @@ fn run(options: ConformanceOptions) -> Result<bool, String> {
         match outcome {
             Some(Ok(())) => println!("ok    {door:4}  {}", scenario.name),
             Some(Err(error)) => println!("WRONG {door:4}  {}: {error}", scenario.name),
-            None => println!("lacks {door:4}  {}", scenario.name),
+            None => match scenario.beyond_spread.filter(|_| door.starts_with("spread")) {
+                Some(needed) => println!("lacks {door:4}  {}: Spread has no {needed}", scenario.name),
+                None => println!("lacks {door:4}  {}", scenario.name),
+            },
         }
     })?;
     println!("{played} played, {failed} wrong");

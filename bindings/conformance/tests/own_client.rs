@@ -2,23 +2,64 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests run real processes")]
 
 use consort_conformance::{Program, SCENARIOS, play};
+use std::collections::BTreeSet;
 use std::process::Command;
+
+/// What a program came to at each door: the scenarios that it lacks, how many were played, and what was wrong.
+#[derive(Debug, Default)]
+struct Played {
+    doors: BTreeSet<String>,
+    lacked: BTreeSet<(String, &'static str)>,
+    played: usize,
+    wrong: Vec<String>,
+}
+
+fn play_all(program: &Program) -> Played {
+    let consort = consort_testbed::program_for_tests().unwrap();
+    let mut all = Played::default();
+    let failed = play(program, &consort, "", |door, scenario, outcome| {
+        all.doors.insert(door.to_owned());
+        match outcome {
+            None => assert!(all.lacked.insert((door.to_owned(), scenario.name)), "{door}, {}: twice", scenario.name),
+            Some(outcome) => {
+                all.played += 1;
+                let error = outcome.as_ref().err();
+                all.wrong.extend(error.map(|error| format!("{door}, {}: {error}", scenario.name)));
+            }
+        }
+    });
+    assert_eq!(failed, Ok(all.wrong.len()));
+    all
+}
 
 #[test]
 fn the_own_client_passes() {
-    let program = Program(vec![env!("CARGO_BIN_EXE_conformance-client").into()]);
-    let consort = consort_testbed::program_for_tests().unwrap();
-    let (mut wrong, mut played) = (Vec::new(), 0);
-    let failed = play(&program, &consort, "", |door, scenario, outcome| {
-        played += usize::from(outcome.is_some());
-        wrong.extend(
-            outcome
-                .and_then(|outcome| outcome.as_ref().err())
-                .map(|error| format!("{door}, {}: {error}", scenario.name)),
-        );
-    });
-    assert_eq!((failed, wrong), (Ok(0), Vec::new()));
-    assert_eq!(played, 2 * SCENARIOS.len());
+    let all = play_all(&Program(vec![env!("CARGO_BIN_EXE_conformance-client").into()]));
+    assert_eq!((all.wrong, all.lacked), (Vec::new(), BTreeSet::new()));
+    assert_eq!(all.doors, ["tcp", "unix"].map(String::from).into());
+    assert_eq!(all.played, 2 * SCENARIOS.len());
+}
+
+/// What Spread's session protocol has nothing for.
+const BEYOND_SPREAD: [&str; 8] = [
+    "is told the view of the network where it asks",
+    "is told whether a group is open, of the primary part, and who remains where it leaves",
+    "is told which send was refused, and why",
+    "is kept out of a closed group",
+    "is told positions where it asks",
+    "is told that its daemon stops",
+    "is told that its daemon is silent",
+    "goes on at another daemon, with each message once",
+];
+
+#[test]
+fn a_client_of_spread_passes_what_its_protocol_has() {
+    let all = play_all(&Program(vec![env!("CARGO_BIN_EXE_conformance-spread").into()]));
+    let doors = ["spread tcp", "spread unix"].map(String::from);
+    let lacked = doors.iter().flat_map(|door| BEYOND_SPREAD.map(|name| (door.clone(), name))).collect();
+    assert_eq!((all.wrong, all.lacked), (Vec::new(), lacked));
+    assert_eq!(all.doors, doors.into());
+    assert_eq!((all.played, SCENARIOS.len()), (2 * 17, 25));
 }
 
 /// Programs that do not do what is asked fail every scenario, with what was wrong.
@@ -30,6 +71,8 @@ fn programs_that_are_no_clients_fail() {
         (vec!["true"], "the program"),
         (vec!["/nowhere/at/all"], "cannot start /nowhere/at/all"),
         (vec![], "no program was given"),
+        // It says that it has Spread's protocol, whatever is asked.
+        (vec!["sh", "-c", "while read -r line; do echo ok; done"], "`ok` came instead of"),
     ] {
         let program = Program(words.into_iter().map(String::from).collect());
         let mut errors = Vec::new();

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use consort::{ChangeCause, Client, ConnectOptions, Error, Event, GroupName, Service};
+use consort_testbed::spread;
 use consort_types::Rng;
 
 use super::board::Board;
 use super::fleet::{door, spread_door, times_started_anew};
 use super::ledger::{LEN, Ledger, VisitLog, Word};
-use super::spread;
 
 /// The group of the guests.
 pub const GROUP: &str = "guests";
@@ -164,7 +164,7 @@ impl Visits<'_> {
 
     fn talk_and_listen(&self, seat: &mut Seat, stays: Duration, rng: &mut Rng) -> std::io::Result<()> {
         let until = Instant::now() + stays;
-        seat.session.send(spread::JOIN, GROUP, b"")?;
+        seat.session.send(spread::JOIN, &[GROUP], b"")?;
         while Instant::now() < until && !self.is_over() && !self.is_last_call() {
             if self.may_talk() && rng.chance(0.2) {
                 seat.speak(rng)?;
@@ -176,7 +176,7 @@ impl Visits<'_> {
         }
         if rng.chance(0.5) {
             let me = seat.session.private().to_owned();
-            seat.session.send(spread::KILL, &me, b"")?;
+            seat.session.send(spread::KILL, &[&me], b"")?;
         }
         Ok(())
     }
@@ -226,7 +226,7 @@ impl Seat {
         let word = Word { visit: self.visit, count: self.said + 1 };
         let kind = if rng.chance(0.5) { spread::SAFE } else { spread::AGREED };
         self.said += 1;
-        self.session.send(kind, GROUP, &word.payload(rng.between(LEN as u64, 2_000) as usize))
+        self.session.send(kind, &[GROUP], &word.payload(rng.between(LEN as u64, 2_000) as usize))
     }
 
     fn listen(&mut self) -> std::io::Result<()> {

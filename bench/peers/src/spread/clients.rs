@@ -4,15 +4,12 @@ use consort_daemon::clock::now_ns;
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_spread::{header, header::SpreadHeader, kind, name_field};
 use consort_testbed::job::{Job, Role};
-use consort_testbed::{Listener, Speaker, Take};
+use consort_testbed::{Listener, Speaker, Take, spread};
 use consort_types::Service;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-/// What the two ends of the hello are: the library's version, and the room for the methods of authentication.
-const VERSION: [u8; 3] = [5, 0, 1];
-const METHODS: usize = 90;
 /// The most bytes that a message to one group may carry. The original daemon ends at the next few above.
 pub const PAYLOAD_MAX: usize = consort_spread::MESSAGE_MAX - header::LEN - name_field::LEN;
 /// Collected messages are written from so many bytes on, as the native library does; and so much is read at once.
@@ -47,33 +44,13 @@ impl Session {
         let what = || format!("the Spread daemon at {}", path.display());
         let mut stream = UnixStream::connect(path).trying(what)?;
         let (role, wants_views) = match job.role {
-            Role::Sender => ('s', 0),
-            Role::Receiver => ('r', 1),
+            Role::Sender => ('s', false),
+            Role::Receiver => ('r', true),
         };
         let user = format!("{role}{}", job.index);
-        let hello = [&VERSION[..], &[wants_views, user.len() as u8], user.as_bytes()].concat();
-        stream.write_all(&hello).trying(what)?;
-        let methods = accepted(&mut stream).trying(what)?;
-        take(&mut stream, methods).trying(what)?;
-        let mut choice = [0; METHODS];
-        choice[..4].copy_from_slice(b"NULL");
-        stream.write_all(&choice).trying(what)?;
-        accepted(&mut stream).trying(what)?;
-        let version_and_len = take(&mut stream, 4).trying(what)?;
-        let name = take(&mut stream, usize::from(version_and_len[3])).trying(what)?;
+        let name = spread::enter(&mut stream, &user, wants_views).trying(what)?.into_bytes();
         Ok(Self { stream, name })
     }
-}
-
-/// A count, or a code that says the session is not wanted.
-fn accepted(stream: &mut UnixStream) -> Result<usize, String> {
-    let [code] = take(stream, 1)?[..] else { return Err("said nothing".into()) };
-    usize::try_from(code as i8).map_err(|_| format!("refused the session (code {})", code as i8))
-}
-
-fn take(stream: &mut UnixStream, len: usize) -> Result<Vec<u8>, String> {
-    let mut bytes = vec![0; len];
-    stream.read_exact(&mut bytes).map(|()| bytes).map_err(|error| error.to_string())
 }
 
 impl SpreadSpeaker {

@@ -5,9 +5,10 @@ mod session;
 mod told;
 
 use consort::{Address, Client, ConnectOptions, GroupName, PrivateName, Service, Session, Target};
+use consort_conformance::words::{milliseconds, nobody, payload, sent, wrong};
 use std::io::{BufRead, Write, stdin, stdout};
 use std::time::Duration;
-use told::{failure, told, wrong};
+use told::{failure, told};
 
 /// How long the end of a session is waited for.
 const CLOSE: Duration = Duration::from_secs(10);
@@ -72,10 +73,6 @@ fn ask(client: &mut Client, request: &str, words: &[&str]) -> Result<String, Str
     }
 }
 
-fn nobody() -> String {
-    "error kind=closed : there is no session".into()
-}
-
 fn connect(words: &[&str]) -> Result<Client, String> {
     let (address, words) = words.split_first().ok_or_else(|| wrong("no address"))?;
     let mut options = ConnectOptions::default();
@@ -95,17 +92,8 @@ fn welcome(client: &Client) -> String {
     format!("ok name={} node={} message_max={}", welcome.name, welcome.daemon.node.0, welcome.message_max)
 }
 
-fn sent(number: u64) -> String {
-    format!("ok send={number}")
-}
-
 fn group(words: &[&str]) -> Result<GroupName, String> {
     GroupName::new(words.first().copied().unwrap_or_default()).map_err(wrong)
-}
-
-fn milliseconds(words: &[&str]) -> Result<Duration, String> {
-    let number = words.first().and_then(|word| word.parse().ok());
-    number.map(Duration::from_millis).ok_or_else(|| wrong("no milliseconds"))
 }
 
 fn send(client: &mut Client, words: &[&str]) -> Result<String, String> {
@@ -115,9 +103,9 @@ fn send(client: &mut Client, words: &[&str]) -> Result<String, String> {
 }
 
 fn message(words: &[&str]) -> Result<(Service, Vec<Target>, Vec<u8>), String> {
-    let [service, payload, targets @ ..] = words else { return Err(wrong("no service or no payload")) };
+    let [service, written, targets @ ..] = words else { return Err(wrong("no service or no payload")) };
     let targets = targets.iter().copied().map(target).collect::<Result<_, _>>()?;
-    Ok((service.parse().map_err(wrong)?, targets, bytes(payload)?))
+    Ok((service.parse().map_err(wrong)?, targets, payload(written)?))
 }
 
 fn target(name: &str) -> Result<Target, String> {
@@ -125,16 +113,4 @@ fn target(name: &str) -> Result<Target, String> {
         return PrivateName::parse(name).map(Target::Client).ok_or_else(|| wrong(format!("{name} names no client")));
     }
     GroupName::new(name).map(Target::Group).map_err(wrong)
-}
-
-/// A payload as it is written: hexadecimal, `-` for none, `5a*9` for nine times the same.
-fn bytes(written: &str) -> Result<Vec<u8>, String> {
-    let byte = |at: &str| u8::from_str_radix(at, 16).map_err(|_| wrong(format!("{at:?} is no byte")));
-    if let Some((one, count)) = written.split_once('*') {
-        return Ok(vec![byte(one)?; count.parse().map_err(wrong)?]);
-    }
-    if written == "-" {
-        return Ok(Vec::new());
-    }
-    (0..written.len()).step_by(2).map(|at| byte(written.get(at..at + 2).unwrap_or_default())).collect()
 }

@@ -1,7 +1,8 @@
 //! A session over several daemons, told what to do.
-use crate::told::{failure, told_of_session, wrong};
-use crate::{group, message, milliseconds, sent};
+use crate::told::{failure, told_of_session};
+use crate::{group, message};
 use consort::{Address, ReadFrom, Session, SessionOptions};
+use consort_conformance::words::{milliseconds, sent, wrong};
 
 pub(crate) fn connect(words: &[&str]) -> Result<Session, String> {
     let addresses: Vec<Address> = words.iter().map(|word| word.parse().map_err(wrong)).collect::<Result<_, _>>()?;

@@ -3,7 +3,8 @@ use consort::{
     ChangeCause, Error, Event, Fate, GroupView, Member, Message, NetworkView, Primary, PrivateName, ReadingStatus,
     SessionEvent, ViewKind,
 };
-use std::fmt::{Display, Write};
+use consort_conformance::words::told_payload;
+use std::fmt::Write;
 
 /// An event; `none` where there is none.
 pub(crate) fn told(event: Option<&Event>) -> String {
@@ -51,10 +52,9 @@ const fn of_reading(status: &ReadingStatus) -> &'static str {
 
 fn of_message(kind: &str, message: &Message) -> String {
     let sender = message.sender_private().map(|name| name.to_string()).unwrap_or_default();
-    let (service, payload) = (message.service(), message.payload());
-    let to: Vec<_> = message.groups().collect();
-    let (length, crc, to) = (payload.len(), crc32fast::hash(payload), to.join(","));
-    let mut line = format!("{kind} service={service} sender={sender} length={length} crc={crc:08x} to={to}");
+    let (service, payload) = (message.service(), told_payload(message.payload()));
+    let to = message.groups().collect::<Vec<_>>().join(",");
+    let mut line = format!("{kind} service={service} sender={sender} {payload} to={to}");
     if let Some((position, daemon)) = message.position().zip(message.sender_daemon()) {
         let _ = write!(line, " position={position} incarnation={}", daemon.incarnation.0);
     }
@@ -97,11 +97,6 @@ const fn primary(primary: Primary) -> &'static str {
         Primary::No => "no",
         Primary::NoPolicy => "no_policy",
     }
-}
-
-/// What was asked for cannot be.
-pub(crate) fn wrong(why: impl Display) -> String {
-    format!("error kind=invalid : {why}")
 }
 
 /// Why a call failed.

@@ -19,8 +19,17 @@ pub(super) fn daemon_stops(stage: &Stage<'_>) -> Outcome {
     let end = ann.refuse("receive 30000", "disconnected")?;
     end.is("error reason=stopping unknown=0")?;
     // It stays the end.
-    ann.refuse("receive 0", "disconnected")?;
-    ann.expect(&format!("connect {} name=ann", stage.address()), "ok name=ann").map(drop)
+    ann.refuse("receive 0", "disconnected").map(drop)
+}
+
+pub(super) fn connects_again(stage: &Stage<'_>) -> Outcome {
+    let (daemon, mut ann) = member_elsewhere(stage)?;
+    daemon.stop().map_err(|error| error.to_string())?;
+    ann.expect("receive 30000", "error unknown=0")?;
+    ann.expect("receive 0", "error")?;
+    ann.expect(&format!("connect {} name=ann", stage.address()), "ok name=ann")?;
+    ann.expect("join g", "ok send=1")?;
+    ann.receive("group_view group=g members=#ann#n1").map(drop)
 }
 
 pub(super) fn daemon_dies(stage: &Stage<'_>) -> Outcome {

@@ -1,11 +1,7 @@
 //! What is sent, and what comes of it.
 use super::{Outcome, Stage};
 use crate::player::Player;
-
-/// How a payload is described when it comes.
-fn of(payload: &[u8]) -> String {
-    format!("length={} crc={:08x}", payload.len(), crc32fast::hash(payload))
-}
+use crate::words::told_payload as of;
 
 fn hex(bytes: impl IntoIterator<Item = u8>) -> String {
     bytes.into_iter().map(|byte| format!("{byte:02x}")).collect()

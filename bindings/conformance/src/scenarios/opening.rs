@@ -5,7 +5,7 @@ pub(super) fn connects(stage: &Stage<'_>) -> Outcome {
     let mut ann = stage.player()?;
     let welcome = ann.expect(&format!("connect {} name=ann", stage.address()), "ok name=ann node=1")?;
     let max = welcome.number("message_max")?;
-    if max < 1_000_000 {
+    if max < stage.by.limits().message {
         return Err(format!("the largest message has {max} bytes"));
     }
     let welcome = stage.player()?.expect(&format!("connect {}", stage.address()), "ok node=1")?;
@@ -32,19 +32,19 @@ pub(super) fn name_taken(stage: &Stage<'_>) -> Outcome {
 }
 
 pub(super) fn bad_names(stage: &Stage<'_>) -> Outcome {
-    let mut ann = stage.player()?;
-    for name in ["a#b", "t\u{e9}", &"x".repeat(24)] {
+    let (limits, mut ann) = (stage.by.limits(), stage.player()?);
+    for name in ["a#b", "t\u{e9}", &"x".repeat(limits.name + 1)] {
         ann.refuse(&format!("connect {} name={name}", stage.address()), "invalid")?;
     }
-    ann.expect(&format!("connect {} name={}", stage.address(), "x".repeat(23)), "ok")?;
-    for group in ["#g", "t\u{e9}", &"x".repeat(65)] {
+    ann.expect(&format!("connect {} name={}", stage.address(), "x".repeat(limits.name)), "ok")?;
+    for group in ["#g", "t\u{e9}", &"x".repeat(limits.group + 1)] {
         ann.refuse(&format!("join {group}"), "invalid")?;
         ann.refuse(&format!("leave {group}"), "invalid")?;
         ann.refuse(&format!("send agreed 00 {group}"), "invalid")?;
     }
     ann.refuse("send agreed 00 #bob", "invalid")?;
     ann.refuse("send loud 00 g", "invalid")?;
-    let longest = "x".repeat(64);
+    let longest = "x".repeat(limits.group);
     ann.expect(&format!("join {longest}"), "ok send=1")?;
     ann.receive(&format!("group_view group={longest}")).map(drop)
 }
