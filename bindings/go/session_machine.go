@@ -209,7 +209,10 @@ func (m *sessionMachine) begin(from ReadFrom) {
 
 func (l *link) request(kind byte, group string) {
 	if kind == kindRead {
-		l.unanswered++
+		// The last request to read is the one that counts.
+		before := len(l.requests)
+		l.requests = slices.DeleteFunc(l.requests, func(other linkRequest) bool { return other.kind == kindRead })
+		l.unanswered += 1 - (before - len(l.requests))
 	}
 	l.requests = append(l.requests, linkRequest{kind, group})
 }

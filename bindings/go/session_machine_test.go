@@ -283,6 +283,20 @@ func TestThatAReplacedReadingHasPartedIsNoAffairOfTheNext(t *testing.T) {
 	same(t, w.events.bookmark().String(), "0000000000000005:4")
 }
 
+func TestOfTwoReadingsThatWaitForCreditOnlyTheLastIsAskedFor(t *testing.T) {
+	w := worldOf(t, 1)
+	w.connects()
+	w.join("a", false)
+	w.read([]string{"h"}, FromPosition(4))
+	w.read([]string{"h"}, FromPosition(9))
+	same(t, w.asks(9), []string{"join a", "read 0:9 h"})
+	if err := w.take(&ReadingBegan{order: 5, From: Place{Position: 9}}); err != nil {
+		t.Fatal(err)
+	}
+	w.events.rest()
+	same(t, w.events.bookmark().String(), "0000000000000005:9")
+}
+
 func TestAProgramThatSendsAndNeverReceivesIsToldSoBeforeItsMemoryIsFull(t *testing.T) {
 	w := worldOf(t, 1)
 	w.connects()

@@ -96,18 +96,26 @@ fn a_reading_goes_on_behind_a_daemon_that_has_just_started() {
     assert!(reader.met >= 3, "it met the one that had just started");
 }
 
-#[test]
-fn a_reader_whose_daemon_was_cut_off_is_told_that_something_is_missing() {
-    //= E29 test
+/// What a reader is told whose daemon is cut off while the others order more; it knows the daemons at these addresses. The
+/// daemon may be in a view of its own first.
+fn told_where_the_first_was_cut_off(addresses: &[usize], alone: bool) -> Vec<String> {
     let cluster = Cluster::new("ring");
     wait_until("the view counts", || cluster.counts(0));
     let mut sender = Session::connect(&[cluster.address(1), cluster.address(2)], options()).unwrap();
-    let mut reader = Session::connect(&[cluster.address(0)], options()).unwrap();
+    let addresses: Vec<_> = addresses.iter().map(|at| cluster.address(*at)).collect();
+    let mut reader = Session::connect(&addresses, options()).unwrap();
     reader.read(&[group()], ReadFrom::New).unwrap();
     let mut next = || reader.receive(PATIENCE).unwrap().expect("more to read");
     while !matches!(next(), SessionEvent::Event(Event::Reading(ReadingStatus::CaughtUp { .. }))) {}
     send(&mut sender, 1..=3);
+    if alone {
+        [1, 2].into_iter().for_each(|at| cluster.freeze(at, true));
+        wait_until("the first is alone", || cluster.members(0) == 1);
+    }
     cluster.freeze(0, true);
+    if alone {
+        [1, 2].into_iter().for_each(|at| cluster.freeze(at, false));
+    }
     wait_until("the others go on", || cluster.members(1) == 2 && cluster.counts(1));
     send(&mut sender, 4..=6);
     cluster.freeze(0, false);
@@ -120,11 +128,35 @@ fn a_reader_whose_daemon_was_cut_off_is_told_that_something_is_missing() {
                 told.push(u32::from_be_bytes(message.payload().try_into().unwrap()).to_string());
             }
             SessionEvent::Gap { .. } => told.push("gap".into()),
+            SessionEvent::Lost { why } if why == Error::Lacking.to_string() => told.push("elsewhere".into()),
             SessionEvent::Parted { common } => panic!("parted at {common:?} behind {told:?}"),
             _ => {}
         }
     }
-    assert_eq!(told, ["1", "2", "3", "gap", "7"]);
+    told
+}
+
+#[test]
+fn a_reader_whose_daemon_was_cut_off_is_told_that_something_is_missing() {
+    //= E29 test
+    assert_eq!(told_where_the_first_was_cut_off(&[0], false), ["1", "2", "3", "gap", "7"]);
+}
+
+#[test]
+fn a_reader_whose_daemon_was_cut_off_reads_on_at_another() {
+    //= E30 test
+    let told = told_where_the_first_was_cut_off(&[0, 1], false);
+    assert_eq!(told, ["1", "2", "3", "elsewhere", "4", "5", "6", "7"]);
+}
+
+#[test]
+fn a_reader_whose_daemon_was_alone_reads_on_at_another() {
+    //= E30 test
+    //= E31 test
+    let told = told_where_the_first_was_cut_off(&[0, 2], true);
+    let messages: Vec<_> = told.iter().filter(|told| *told != "elsewhere").collect();
+    assert_eq!(messages, ["1", "2", "3", "4", "5", "6", "7"], "{told:?}");
+    assert!(told.contains(&"elsewhere".to_owned()), "{told:?}");
 }
 
 fn run<T>(story: impl Future<Output = T>) -> T {

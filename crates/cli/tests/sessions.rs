@@ -305,9 +305,10 @@ fn read_all(addresses: Vec<Address>) -> JoinHandle<Vec<String>> {
                     let text = String::from_utf8(message.payload().to_vec()).unwrap();
                     all.push((views.len(), message.position().unwrap(), text));
                 }
-                Some(SessionEvent::Event(Event::Reading(ReadingStatus::InView { view, .. })))
-                    if views.last() != Some(&view) =>
-                {
+                Some(SessionEvent::Event(Event::Reading(ReadingStatus::InView { view, .. }))) => {
+                    // Where it goes back to an earlier view, nothing was read since.
+                    let known = views.iter().position(|read| *read == view);
+                    views.truncate(known.unwrap_or(views.len()));
                     views.push(view);
                 }
                 Some(SessionEvent::Parted { common }) => {

@@ -195,10 +195,9 @@ impl AsyncClient {
         self.flush().await
     }
 
-    /// Begins a reading without waiting; how far an earlier one came says nothing any more.
+    /// Begins a reading without waiting.
     pub(crate) fn ask_to_read(&mut self, groups: &[GroupName], from: &ReadFrom) -> Result<(), Error> {
         reading::put(&mut self.outbox, groups, from)?;
-        self.inbox.forget_bookmark();
         self.write();
         Ok(())
     }

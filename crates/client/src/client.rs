@@ -231,11 +231,6 @@ impl Client {
         self.flush()
     }
 
-    /// How far was read says nothing any more.
-    pub(crate) fn forget_bookmark(&mut self) {
-        self.receiver.inbox.forget_bookmark();
-    }
-
     /// Has the producer that is open forgotten.
     pub(crate) fn forget_producer(&mut self) -> Result<(), Error> {
         self.sender.outbox.put_forget();

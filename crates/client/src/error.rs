@@ -112,6 +112,10 @@ pub enum Error {
     /// tells this as the reason for which it left a daemon.
     #[error("the daemon was not there when what was read was ordered; others are asked")]
     OtherHistory,
+    /// The daemon lacks what follows behind what was read. Others are asked; a session tells this as the reason for which
+    /// it left a daemon.
+    #[error("the daemon lacks what follows behind what was read; others are asked")]
+    Lacking,
     /// No daemon could be reached for as long as was allowed.
     #[error("no daemon could be reached within {:?}: {last}", within)]
     Unreachable {

@@ -122,11 +122,6 @@ impl EventReader {
         self.reached.on_event(event);
     }
 
-    /// How far the program has read says nothing any more.
-    pub(crate) fn forget_bookmark(&mut self) {
-        self.reached.forget();
-    }
-
     /// Whether the daemon has let us in; nothing until it has spoken.
     pub(crate) fn welcome(&mut self, address: &Address) -> Result<Option<Welcome>, Error> {
         let no_daemon = |why: String| Error::NoDaemon { address: address.clone(), why };

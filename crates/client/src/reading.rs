@@ -169,9 +169,10 @@ impl Reached {
         self.0.ask(if let ReadFrom::After(bookmark) = from { bookmark.trail.as_deref() } else { None });
     }
 
-    /// What was reached says nothing any more.
-    pub(crate) fn forget(&mut self) {
+    /// The same, and what was reached says nothing any more.
+    pub(crate) fn begin(&mut self, from: &ReadFrom) {
         self.0.forget();
+        self.asked(from);
     }
 
     /// The program is given an event.

@@ -86,9 +86,10 @@ impl Reader {
                 let (at, sender) = (message.position().unwrap_or_default(), u64::from_be_bytes(*sender));
                 self.all.push(Placed { view: self.views.len(), at, sender, number });
             }
-            SessionEvent::Event(Event::Reading(ReadingStatus::InView { view, .. }))
-                if self.views.last() != Some(view) =>
-            {
+            SessionEvent::Event(Event::Reading(ReadingStatus::InView { view, .. })) => {
+                // Where it goes back to an earlier view, nothing was read since.
+                let known = self.views.iter().position(|read| read == view);
+                self.views.truncate(known.unwrap_or(self.views.len()));
                 self.views.push(*view);
             }
             SessionEvent::Event(Event::Reading(ReadingStatus::Ended(end))) => return Err(end.to_string()),

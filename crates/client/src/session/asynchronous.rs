@@ -332,10 +332,6 @@ impl Connection for AsyncClient {
         self.ask_to_read(groups, from)
     }
 
-    fn bookmark(&self) -> Option<Bookmark> {
-        self.bookmark()
-    }
-
     fn next_read(&mut self) -> Result<Option<Event>, Error> {
         self.next_read()
     }

@@ -1,5 +1,5 @@
 //! What a session asks of a connection, of either kind.
-use crate::{Bookmark, Client, Error, Event, GroupName, ReadFrom, Service, Target};
+use crate::{Client, Error, Event, GroupName, ReadFrom, Service, Target};
 use consort_session::OpenRequest;
 
 /// What a session asks of a connection. Nothing here waits for an answer.
@@ -9,9 +9,7 @@ pub(super) trait Connection {
     fn try_join(&mut self, group: &GroupName, closed: bool) -> Result<u64, Error>;
     fn try_leave(&mut self, group: &GroupName) -> Result<u64, Error>;
     fn try_multicast(&mut self, service: Service, to: &[Target], payload: &[u8]) -> Result<u64, Error>;
-    /// How far an earlier reading came says nothing any more.
     fn begin_reading(&mut self, groups: &[GroupName], from: &ReadFrom) -> Result<(), Error>;
-    fn bookmark(&self) -> Option<Bookmark>;
     /// The next event of those that were read already.
     fn next_read(&mut self) -> Result<Option<Event>, Error>;
 }
@@ -53,12 +51,7 @@ impl Connection for Client {
     }
 
     fn begin_reading(&mut self, groups: &[GroupName], from: &ReadFrom) -> Result<(), Error> {
-        self.forget_bookmark();
         written(self.read(groups, from.clone()))
-    }
-
-    fn bookmark(&self) -> Option<Bookmark> {
-        self.bookmark()
     }
 
     fn next_read(&mut self) -> Result<Option<Event>, Error> {

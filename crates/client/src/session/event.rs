@@ -43,13 +43,14 @@ pub enum SessionEvent {
         /// Where.
         address: Address,
     },
-    /// The connection was lost, or left for a daemon that may know what was read; others are tried.
+    /// The connection was lost, or left for a daemon that may know what was read, or have what follows; others are tried.
     Lost {
         /// Why.
         why: String,
     },
     /// The daemon does not have what was sent to the groups that are read, from one place to another; that one is not
-    /// included. It retains it no more, or was cut off when others ordered it. The reading goes on there.
+    /// included. It retains it no more, or was cut off when others ordered it. No other daemon that was asked has it, or
+    /// lacks less. The reading goes on there.
     Gap {
         /// The first place that may be missing.
         from: ViewPlace,

@@ -18,6 +18,8 @@ pub(super) struct EventQueue {
 #[derive(Debug)]
 enum QueuedItem {
     Event(SessionEvent),
+    /// Of a reading that was replaced: it says nothing of how far the present one has come.
+    Replaced(Event),
     /// A reading is asked for from here. It is never the first: it concerns what is told behind it.
     Reading(ReadFrom),
 }
@@ -28,6 +30,12 @@ impl EventQueue {
         self.items.push_back(QueuedItem::Event(event));
     }
 
+    /// An event of a reading that was replaced.
+    pub fn push_replaced(&mut self, event: Event) {
+        self.bytes += event.weight();
+        self.items.push_back(QueuedItem::Replaced(event));
+    }
+
     /// A reading is asked for from there.
     pub fn push_reading(&mut self, from: &ReadFrom) {
         self.items.push_back(QueuedItem::Reading(from.clone()));
@@ -36,19 +44,24 @@ impl EventQueue {
 
     /// What the program is told next.
     pub fn pop(&mut self) -> Option<SessionEvent> {
-        let QueuedItem::Event(event) = self.items.pop_front()? else { return None };
+        let event = match self.items.pop_front()? {
+            QueuedItem::Event(event) => {
+                if let SessionEvent::Event(event) = &event {
+                    self.reached.on_event(event);
+                }
+                event
+            }
+            QueuedItem::Replaced(event) => SessionEvent::Event(event),
+            QueuedItem::Reading(_) => return None,
+        };
         self.bytes -= event.cost();
-        if let SessionEvent::Event(event) = &event {
-            self.reached.on_event(event);
-        }
         self.begin_readings();
         Some(told(event))
     }
 
     fn begin_readings(&mut self) {
         while let Some(QueuedItem::Reading(from)) = self.items.front() {
-            self.reached.forget();
-            self.reached.asked(from);
+            self.reached.begin(from);
             self.from = if let ReadFrom::After(bookmark) = from { Some(bookmark.clone()) } else { None };
             self.items.pop_front();
         }

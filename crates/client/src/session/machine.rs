@@ -6,10 +6,11 @@ use super::event_queue::EventQueue;
 use super::pending::{PendingSends, RefusedAs};
 use super::reading::{NextStep, Reading};
 use super::{SessionOptions, random};
+use crate::reading::Reached;
 use crate::trace::Roams;
 use crate::{
-    Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, ReadFrom, ReadingEndCause, ReadingStatus, Refusal,
-    RefusalCause, Service, Target, ViewPlace,
+    Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus,
+    Refusal, RefusalCause, Service, Target, ViewPlace,
 };
 use consort_session::{OpenRefusalCause, OpenRequest, ProducerId, ProducerStatus, ReadRequest};
 use std::collections::{BTreeMap, VecDeque};
@@ -36,6 +37,8 @@ pub(super) struct SessionMachine {
     pub pending: PendingSends,
     groups: BTreeMap<GroupName, bool>,
     reading: Option<Reading>,
+    /// How far that has come by what daemons told. The program may not have received all of it.
+    arrived: Reached,
     events: EventQueue,
     roams: Roams,
 }
@@ -84,6 +87,13 @@ struct Up {
     is_open: bool,
     /// Which group each request to join is for.
     joins: BTreeMap<u64, GroupName>,
+    /// Requests to read that it has yet to answer, those included that it is still to be asked: what it tells is of the
+    /// last one only where there are none.
+    unanswered: usize,
+    /// It goes on with a reading.
+    reads: bool,
+    /// The program was told of a gap here that no daemon could fill.
+    told_gap: bool,
     /// Until this daemon has done something for us.
     trying: Option<Trying>,
 }
@@ -95,6 +105,24 @@ enum SessionRequest {
     Join(GroupName, bool),
     Leave(GroupName),
     Read,
+}
+
+impl Up {
+    /// The last request to read is the one that counts.
+    fn request_reading(&mut self) {
+        let before = self.requests.len();
+        self.requests.retain(|request| *request != SessionRequest::Read);
+        self.unanswered += usize::from(self.requests.len() == before);
+        self.requests.push_back(SessionRequest::Read);
+    }
+
+    /// The daemon goes on with a reading, or with none; an answer, unless it is the end of one that it went on with.
+    fn answered(&mut self, reads: bool) {
+        if reads || !self.reads {
+            self.unanswered = self.unanswered.saturating_sub(1);
+        }
+        self.reads = reads;
+    }
 }
 
 impl SessionMachine {
@@ -121,6 +149,7 @@ impl SessionMachine {
             pending: PendingSends::default(),
             groups: BTreeMap::new(),
             reading: None,
+            arrived: Reached::default(),
             events: EventQueue::default(),
             roams: Roams::default(),
         }
@@ -154,9 +183,13 @@ impl SessionMachine {
     pub fn connected(&mut self) {
         let Link::Down { trying, .. } = self.link else { return };
         let joins = self.groups.iter().map(|(group, closed)| SessionRequest::Join(group.clone(), *closed));
-        let read = self.reading.iter().map(|_| SessionRequest::Read);
-        let requests = std::iter::once(SessionRequest::Open).chain(joins).chain(read).collect();
-        self.link = Link::Up(Up { requests, is_open: false, joins: BTreeMap::new(), trying: Some(trying) });
+        let requests = std::iter::once(SessionRequest::Open).chain(joins).collect();
+        let (joins, trying) = (BTreeMap::new(), Some(trying));
+        let mut up = Up { requests, is_open: false, joins, unanswered: 0, reads: false, told_gap: false, trying };
+        if self.reading.is_some() {
+            up.request_reading();
+        }
+        self.link = Link::Up(up);
         let address = self.addresses[self.at()].clone();
         self.roams.connected(&address);
         self.events.push(SessionEvent::Connected { address });
@@ -185,18 +218,16 @@ impl SessionMachine {
     ///
     /// # Errors
     /// [`Error::Unreachable`] if no daemon was of use for as long as is allowed.
-    pub fn lost(&mut self, why: Error, reached: Option<Bookmark>, now: Instant) -> Result<(), Error> {
+    pub fn lost(&mut self, why: Error, now: Instant) -> Result<(), Error> {
         let Link::Up(up) = &self.link else { return Ok(()) };
         let fresh = Trying { since: now, backoff: BACKOFF };
         let again = |Trying { since, backoff }| Trying { since, backoff: (backoff * 2).min(BACKOFF_MAX) };
         let wait = up.trying.map_or(Duration::ZERO, |trying| trying.backoff);
         let trying = up.trying.map_or(fresh, again);
-        // How far another reading came is no place of one that was not asked for yet.
-        let reached = reached.filter(|_| !up.requests.contains(&SessionRequest::Read));
         self.link = Link::Down { next: now + wait, trying };
         self.pending.disconnect();
-        if let (Some(reading), Some(reached)) = (&mut self.reading, reached) {
-            reading.from = ReadFrom::After(reached);
+        if let (Some(reading), Some(arrived)) = (&mut self.reading, self.arrived.bookmark()) {
+            reading.from = ReadFrom::After(arrived);
         }
         self.roams.lost(&self.addresses[self.at()], &why);
         self.events.push(SessionEvent::Lost { why: why.to_string() });
@@ -213,6 +244,7 @@ impl SessionMachine {
             match reading.no_answer(at, addresses) {
                 NextStep::Ask(next) => self.asks = Some(next),
                 NextStep::Part(common) => self.part_reading(common),
+                NextStep::Again | NextStep::Give => {}
             }
         }
         let steps = self.asks.take().map_or(1, |next| (next + addresses - at) % addresses);
@@ -254,10 +286,22 @@ impl SessionMachine {
         if groups.is_empty() || groups.len() > ReadRequest::GROUPS_MAX {
             return Err(Error::Groups { count: groups.len(), max: ReadRequest::GROUPS_MAX });
         }
-        self.events.push_reading(&from);
+        self.begin_reading(&from);
         self.reading = Some(Reading::new(groups.to_vec(), from));
-        self.request(SessionRequest::Read);
+        self.request_reading();
         Ok(())
+    }
+
+    /// What is told from here on is of a reading from there.
+    fn begin_reading(&mut self, from: &ReadFrom) {
+        self.arrived.begin(from);
+        self.events.push_reading(from);
+    }
+
+    fn request_reading(&mut self) {
+        if let Link::Up(up) = &mut self.link {
+            up.request_reading();
+        }
     }
 
     fn request(&mut self, request: SessionRequest) {
@@ -323,6 +367,7 @@ impl SessionMachine {
             SessionRequest::Leave(group) => return Ok(later(daemon.try_leave(&group))?.is_some()),
             SessionRequest::Read => {
                 if let Some(reading) = &self.reading {
+                    self.arrived.begin(&reading.from);
                     self.events.push_reading(&reading.from);
                     daemon.begin_reading(&reading.groups, &reading.from)?;
                 }
@@ -367,39 +412,110 @@ impl SessionMachine {
         match event {
             Event::Producer(status) => return self.take_status(status),
             Event::Refused { send, refusal } => return self.take_refusal(send, refusal),
-            Event::Reading(ReadingStatus::Ended(end)) if end.cause == ReadingEndCause::Parted => {
-                return self.on_other_history(end.common);
-            }
-            other => {
-                if let (Event::Reading(ReadingStatus::Began { .. }), Some(reading)) = (&other, &mut self.reading) {
-                    reading.begun();
-                    self.roams.reads("the reading goes on");
-                }
-                if matches!(other, Event::Reading(ReadingStatus::Gap { .. })) {
-                    self.roams.reads("what follows is not retained any more: a gap");
-                }
-                self.events.push(SessionEvent::Event(other));
-            }
+            Event::Read(_) | Event::Reading(_) => return self.take_reading(event),
+            other => self.events.push(SessionEvent::Event(other)),
         }
         Ok(())
     }
 
-    /// The daemon does not go on with what was read.
-    fn on_other_history(&mut self, common: Option<ViewPlace>) -> Result<(), Broken> {
-        let (at, addresses) = (self.at(), self.addresses.len());
-        let Some(reading) = &mut self.reading else { return Ok(()) };
-        match reading.is_other(at, common, addresses) {
-            NextStep::Ask(next) => self.asks = Some(next),
-            NextStep::Part(common) => self.part_reading(common),
+    fn take_reading(&mut self, event: Event) -> Result<(), Broken> {
+        if let Link::Up(up) = &mut self.link {
+            match event {
+                Event::Reading(ReadingStatus::Began { .. }) => up.answered(true),
+                Event::Reading(ReadingStatus::Ended(_)) => up.answered(false),
+                _ => {}
+            }
         }
-        match self.asks.filter(|next| *next != at) {
-            Some(_) => Err(Broken::Connection(Error::OtherHistory)),
-            None => {
-                self.asks = None;
-                self.request(SessionRequest::Read);
+        // One that was replaced is over, whatever is told of it.
+        if !matches!(&self.link, Link::Up(Up { unanswered: 0, .. })) {
+            self.events.push_replaced(event);
+            return Ok(());
+        }
+        match event {
+            Event::Reading(ReadingStatus::Ended(end)) => self.on_reading_ended(end),
+            Event::Reading(ReadingStatus::Gap { to, .. }) => self.on_gap(event, to),
+            Event::Reading(ReadingStatus::CaughtUp { .. }) => self.on_caught_up(event),
+            event => {
+                self.tell_reading(event);
                 Ok(())
             }
         }
+    }
+
+    /// It goes on, as the program is told.
+    fn tell_reading(&mut self, event: Event) {
+        if let Some(reading) = &mut self.reading {
+            reading.goes_on(&event, &self.arrived);
+        }
+        if matches!(event, Event::Reading(ReadingStatus::Began { .. })) {
+            self.roams.reads("the reading goes on");
+        }
+        self.arrived.on_event(&event);
+        self.events.push(SessionEvent::Event(event));
+    }
+
+    /// The daemon does not go on with what was read, or not for this client.
+    fn on_reading_ended(&mut self, end: ReadingEnd) -> Result<(), Broken> {
+        let (at, addresses, is_other) = (self.at(), self.addresses.len(), end.cause == ReadingEndCause::Parted);
+        let step = match &mut self.reading {
+            Some(reading) if is_other => reading.is_other(at, end.common, addresses),
+            // One that was asked because another one does not go on does not end the reading.
+            Some(reading) if reading.is_asking() => reading.no_answer(at, addresses),
+            _ => NextStep::Give,
+        };
+        match step {
+            NextStep::Ask(next) => self.asks = Some(next),
+            NextStep::Part(common) => self.part_reading(common),
+            NextStep::Again => {}
+            NextStep::Give => {
+                self.tell_reading(Event::Reading(ReadingStatus::Ended(end)));
+                return Ok(());
+            }
+        }
+        match self.asks.filter(|next| *next != at) {
+            Some(_) => Err(Broken::Connection(if is_other { Error::OtherHistory } else { Error::Lacking })),
+            None => {
+                self.asks = None;
+                self.request_reading();
+                Ok(())
+            }
+        }
+    }
+
+    /// The daemon lacks what follows, up to this place.
+    fn on_gap(&mut self, gap: Event, to: ViewPlace) -> Result<(), Broken> {
+        //= E30
+        let (at, addresses) = (self.at(), self.addresses.len());
+        // Where all have let go of what a slow program has yet to read, they soon have again.
+        let is_slow = to.at.0 > 0 && matches!(&self.link, Link::Up(up) if up.told_gap);
+        let may_ask = !is_slow && self.arrived.bookmark().is_some();
+        if let Some(reading) = self.reading.as_mut().filter(|_| may_ask)
+            && let Some(next) = reading.lacks(at, to, addresses)
+        {
+            return Err(self.leave_for(next));
+        }
+        if let Link::Up(up) = &mut self.link {
+            up.told_gap = true;
+        }
+        self.roams.reads("what follows is missing: a gap");
+        self.tell_reading(gap);
+        Ok(())
+    }
+
+    /// The daemon has told all that it has.
+    fn on_caught_up(&mut self, caught_up: Event) -> Result<(), Broken> {
+        let (at, addresses) = (self.at(), self.addresses.len());
+        if let Some(next) = self.reading.as_mut().and_then(|reading| reading.is_behind(at, &self.arrived, addresses)) {
+            return Err(self.leave_for(next));
+        }
+        self.tell_reading(caught_up);
+        Ok(())
+    }
+
+    fn leave_for(&mut self, next: usize) -> Broken {
+        self.asks = Some(next);
+        self.roams.reads("what follows is missing: others are asked");
+        Broken::Connection(Error::Lacking)
     }
 
     /// The reading goes on where both histories are the same, or with the oldest that there is.
@@ -410,7 +526,8 @@ impl SessionMachine {
         self.events.push(SessionEvent::Parted { common: place });
         if let Some(reading) = &mut self.reading {
             reading.part(place);
-            self.events.push_reading(&reading.from);
+            let from = reading.from.clone();
+            self.begin_reading(&from);
         }
     }
 

@@ -52,10 +52,7 @@ impl<C: Connection> Roaming<C> {
     pub fn heed<T>(&mut self, done: Result<T, Broken>) -> Result<Option<T>, Error> {
         let heeded = match done {
             Ok(done) => Ok(Some(done)),
-            Err(Broken::Connection(why)) => {
-                let reached = self.client.as_ref().and_then(Connection::bookmark);
-                self.machine.lost(why, reached, Instant::now()).map(|()| None)
-            }
+            Err(Broken::Connection(why)) => self.machine.lost(why, Instant::now()).map(|()| None),
             Err(Broken::Session(error)) => Err(error),
         };
         if !self.machine.is_up() {

@@ -1,4 +1,6 @@
 //! Sessions against a daemon that says what the test wants, without a socket or a clock.
+mod readings;
+
 use super::connection::{Broken, Connection};
 use super::event_queue::EventQueue;
 use super::machine::SessionMachine;
@@ -57,10 +59,6 @@ impl Connection for Asked {
         Ok(())
     }
 
-    fn bookmark(&self) -> Option<Bookmark> {
-        None
-    }
-
     fn next_read(&mut self) -> Result<Option<Event>, Error> {
         Ok(None)
     }
@@ -106,7 +104,7 @@ impl World {
     }
 
     fn lose(&mut self) {
-        self.machine.lost(Error::NobodyReceives, None, self.now).unwrap();
+        self.machine.lost(Error::NobodyReceives, self.now).unwrap();
     }
 
     /// The daemon says that its history is another. True if the session leaves it.
@@ -117,7 +115,7 @@ impl World {
             Ok(()) => false,
             Err(Broken::Connection(why)) => {
                 assert!(matches!(why, Error::OtherHistory), "{why}");
-                self.machine.lost(why, None, self.now).unwrap();
+                self.machine.lost(why, self.now).unwrap();
                 true
             }
             Err(Broken::Session(error)) => panic!("{error}"),
@@ -232,9 +230,8 @@ fn a_bookmark_is_of_what_the_program_was_told() {
         told.push(next(&world));
     }
     assert_eq!(told, [None, Some((7, 1)), Some((7, 5)), Some((7, 7))]);
-    let reached = Some(Bookmark::new(7, Place::at(9)));
     world.machine.take(Event::Reading(ReadingStatus::CaughtUp { position: 8 })).unwrap();
-    world.machine.lost(Error::NobodyReceives, reached, world.now).unwrap();
+    world.lose();
     world.connect();
     assert_eq!(next(&world), Some((7, 7)), "what came before the loss is not told yet");
     world.machine.next_event();
@@ -252,8 +249,9 @@ fn a_reading_that_was_not_asked_for_yet_begins_where_it_was_to_begin() {
     world.machine.join(&group("a"), false);
     world.machine.read(&[group("h")], ReadFrom::Place(Place::at(2))).unwrap();
     assert_eq!(world.work(0), [""; 0], "there is no credit for the join before it");
-    let of_the_former = Some(Bookmark::new(7, Place::at(9)));
-    world.machine.lost(Error::NobodyReceives, of_the_former, world.now).unwrap();
+    let began = ReadingStatus::Began { order: 7, from: Place::at(9), oldest: 1, newest: 9 };
+    world.machine.take(Event::Reading(began)).unwrap();
+    world.lose();
     assert_eq!(world.connect().1, ["open 2", "join a", "read Place(Place { position: 2, index: 0 })"]);
 }
 

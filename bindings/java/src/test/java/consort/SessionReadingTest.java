@@ -173,6 +173,9 @@ final class SessionReadingTest {
             batch(talk, 4);
             next(session, SessionEvent.Read.class);
             check(session.bookmark() == null, session.bookmark());
+            parted(talk, place(7, 2));
+            SessionEvent.ReadingEnded ended = next(session, SessionEvent.ReadingEnded.class);
+            check(ended.cause() == SessionEvent.EndCause.PARTED && session.bookmark() == null, ended);
             talk.hangUp();
             talk = second.opens(0);
             check(talk.hears(Wire.READ).take(16)[15] == 70, "where it was to begin");
