@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon`, `kv`, `demo` | the commands, one module each |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon`, `kv` | the commands, one module each; `demo` is a crate, `consort-demo` |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
@@ -12,7 +12,6 @@ mod abandon;
 mod clients;
 mod companion;
 mod daemon;
-mod demo;
 mod explain;
 mod groups;
 mod key;
@@ -26,7 +25,7 @@ mod status;
 mod token;
 mod withdraw;
 
-use consort_daemon::{args, clock, columns, config, failure, figures, metrics, peers, runtime_dir, usage, words};
+use consort_daemon::{args, clock, columns, failure, figures, metrics, peers, runtime_dir, usage, words};
 use consort_inquiry::{connect, inquiry};
 
 fn main() -> std::process::ExitCode {

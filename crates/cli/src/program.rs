@@ -1,8 +1,8 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::{
-    abandon, clients, companion, daemon, demo, explain, groups, key, keygen, kv, receive, send, status, token,
-    withdraw, words,
+    abandon, clients, companion, daemon, explain, groups, key, keygen, kv, receive, send, status, token, withdraw,
+    words,
 };
 use consort_testbed::helper;
 use std::ffi::OsString;
@@ -71,7 +71,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("abandon") => abandon::main(words),
         Some("token") => token::main(words),
         Some("kv") => kv::main(words),
-        Some("demo") => demo::main(words),
+        Some("demo") => consort_demo::main(words),
         Some(helper::COMMAND) => helper::main(&words, &[]),
         Some("help") if !words.is_empty() => {
             words.truncate(1);

@@ -1,4 +1,5 @@
 //! `consort demo`: real daemons on this machine deliver one order to real clients, told as a short story.
+#![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod majority;
 mod outcome;
@@ -9,7 +10,8 @@ mod verdict;
 use crate::args::Args;
 use crate::config::{PROTOCOLS, Protocol};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::{clock, inquiry};
+use consort_daemon::{args, clock, config, failure, figures, words};
+use consort_inquiry::inquiry;
 use consort_testbed::job::{Load, Pace};
 use consort_testbed::{Round, Testbed};
 use std::ffi::OsString;
