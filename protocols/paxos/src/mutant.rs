@@ -43,6 +43,8 @@ consort_types::mutants!(
     HeldStops "does not pass on a value that it holds already",
     RingUnmended "leaves a node in the ring that is silent",
     LeaseIgnored "stands while it waits for another coordinator",
+    FetchesForEach "asks for all payloads that are missing whenever one of them comes",
+    OutbidIgnored "leads on by a ballot that somebody who hears it does not heed",
     LeadsForEver "leads on although no majority answers",
     PrimaryUnasked "calls a view primary that not all have installed",
     CreditIgnored "sends values beyond its credit",

@@ -103,6 +103,16 @@ impl Paxos {
         if let Some(lead) = beat.lead.filter(|lead| lead.ballot.owner == from) {
             self.heed(now, lead, beat.number);
         }
+        if self.is_outbid(now, from.node) && !crate::mutated!(self.config, OutbidIgnored) {
+            self.begin_to_stand(now);
+        }
+    }
+
+    /// Whether this node leads by a ballot that is below what a node has promised, though each hears the other.
+    fn is_outbid(&self, now: Instant, node: NodeId) -> bool {
+        //= X77
+        let (Role::Leading(leading), Some(peer)) = (&self.role, self.peers.get(&node)) else { return false };
+        peer.beat.promised > leading.ballot && self.is_mutual(peer, now)
     }
 
     /// A coordinator speaks: nobody else is heeded for a while.

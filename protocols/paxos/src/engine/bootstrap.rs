@@ -187,11 +187,20 @@ impl Paxos {
         }
         let missing: Vec<_> = self.missing(&best);
         if !missing.is_empty() {
-            let fetch = |incarnation: &MemberId| (incarnation.node, Content::Fetch(missing.clone()));
-            let asks: Vec<_> = told.iter().map(|(incarnation, _)| fetch(incarnation)).collect();
-            return asks.into_iter().for_each(|(node, fetch)| self.send(node, fetch));
+            let holders: Vec<_> = told.iter().map(|(incarnation, _)| incarnation.node).collect();
+            return self.fetch(now, &missing, &holders);
         }
         self.take_over(now, promised, best);
+    }
+
+    /// Asks for payloads. Each that comes is a reason to look what is missing still, but not to ask for all of that again.
+    pub(super) fn fetch(&mut self, now: Instant, missing: &[crate::ballot::ValueId], holders: &[NodeId]) {
+        //= X78
+        if now < self.fetch_at && !crate::mutated!(self.config, FetchesForEach) {
+            return;
+        }
+        self.fetch_at = now + self.config.retry * 4;
+        holders.iter().for_each(|holder| self.send(*holder, Content::Fetch(missing.to_vec())));
     }
 
     /// Values among these whose payload is not held.

@@ -101,9 +101,8 @@ impl Paxos {
         //= X15
         let missing = self.missing(&best);
         if !missing.is_empty() && !crate::mutated!(self.config, InheritsUnheld) {
-            return told
-                .iter()
-                .for_each(|(incarnation, _)| self.send(incarnation.node, Content::Fetch(missing.clone())));
+            let holders: Vec<_> = told.iter().map(|(incarnation, _)| incarnation.node).collect();
+            return self.fetch(now, &missing, &holders);
         }
         let ballot = *ballot;
         let next = best.keys().next_back().map_or(from, |last| last + 1);

@@ -72,6 +72,8 @@ pub struct Paxos {
     /// When something was last asked of whom, and what was known then.
     asked: Asked,
     missing: Missing,
+    /// When payloads of what others accepted may be asked for again.
+    fetch_at: Instant,
     /// How far the disk knows what is decided.
     marked: u64,
     /// How far what is decided is written, or on its way: less than what is taken where the disk was full of work.
@@ -238,6 +240,7 @@ impl Paxos {
             hears_quorum: false,
             asked: Asked::default(),
             missing: Missing::default(),
+            fetch_at: Instant::ZERO,
             marked: 0,
             noted_up_to: 0,
             ticket: 0,

@@ -89,6 +89,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::HeldStops, "liveness", Scene(v::a_value_that_is_sent_again_goes_all_the_way_round)),
     (Mutant::RingUnmended, "ring", Scene(v::a_silent_node_is_left_out_of_the_ring)),
     (Mutant::LeaseIgnored, "lease", Scene(s::two_that_do_not_hear_each_other_do_not_take_turns_in_leading)),
+    (Mutant::FetchesForEach, "traffic", Scene(s::what_an_acceptor_that_recovers_lacks_is_asked_for_once_in_a_while)),
+    (Mutant::OutbidIgnored, "liveness", Scene(s::a_coordinator_stands_again_above_what_one_that_hears_it_has_promised)),
     (Mutant::LeadsForEver, "lease", Scene(s::a_coordinator_that_hears_no_majority_stops_calling_itself_one)),
     (Mutant::PrimaryUnasked, "primary", Scene(v::a_view_is_called_primary_once_all_have_installed_it)),
     (Mutant::CreditIgnored, "credit", Scene(v::no_more_is_under_way_than_the_credit_allows)),

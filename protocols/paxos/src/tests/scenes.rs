@@ -1,12 +1,14 @@
 //! Scenes: what happens once in a long while, made to happen.
 use super::solo::{Solo, beat, other};
 use super::world::{Disk, World};
-use crate::ballot::Ballot;
+use crate::ballot::{Ballot, ValueId};
 use crate::config::Storage;
 use crate::coordinator::Role;
 use crate::packet::{Beat, Content, Packet};
 use consort_order::{Destination, Engine, Link, Output};
 use consort_types::{Incarnation, Instant, NodeId, OrderWait};
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 
 fn settled(seed: u64, nodes: u16, acceptors: u16, storage: Storage) -> World {
     let mut world = World::new(seed, nodes, acceptors, storage);
@@ -103,6 +105,66 @@ fn a_coordinator_that_is_killed_is_replaced_within_half_a_second() {
         world.submit(other, 30);
         assert!(world.run_until(500, |world| world.judge.deliveries > before), "seed {seed}: {}", world.describe());
     }
+}
+
+#[test]
+pub fn a_coordinator_stands_again_above_what_one_that_hears_it_has_promised() {
+    //= X77 test
+    let mut world = settled(1, 5, 5, Storage::Memory);
+    let views = |world: &World| world.hosts.iter().map(|host| host.engine.learner().present().number).max();
+    let before = views(&world);
+    assert_eq!(leader(&world), 0);
+    // For a moment nobody hears it, and it hears no other coordinator: it stands three times.
+    world.filter = Some(|from, to, packet| match &packet.content {
+        Content::Beat(beat) => from != NodeId(0) && !(to == NodeId(0) && beat.lead.is_some()),
+        Content::Prepare { .. } | Content::Value(_) => from != NodeId(0),
+        _ => true,
+    });
+    let another = |world: &World| (1..5).any(|node| matches!(world.hosts[node].engine.role(), Role::Leading(_)));
+    assert!(world.run_until(1_000, another), "{}", world.describe());
+    (0..3).for_each(|_| world.hosts[0].engine.begin_to_stand(Instant(world.now)));
+    assert!(world.submit(0, 30));
+    world.run(2);
+    world.filter = None;
+    let ordered = world.run_until(2_000, World::is_settled);
+    assert!(ordered, "liveness: {:?}\n{}", world.judge.owed(&world), world.describe());
+    assert_eq!(views(&world), before, "nothing else happened");
+}
+
+thread_local! {
+    /// The names that were asked for, and how many times any of them was.
+    static FETCHED: RefCell<(BTreeSet<ValueId>, usize)> = const { RefCell::new((BTreeSet::new(), 0)) };
+}
+
+/// Keeps everything open, and counts what is asked for.
+fn counts_fetches(_: NodeId, _: NodeId, packet: &Packet) -> bool {
+    if let Content::Fetch(names) = &packet.content {
+        FETCHED.with_borrow_mut(|(all, times)| {
+            all.extend(names);
+            *times += names.len();
+        });
+    }
+    !matches!(packet.content, Content::Vote { .. })
+}
+
+#[test]
+pub fn what_an_acceptor_that_recovers_lacks_is_asked_for_once_in_a_while() {
+    //= X78 test
+    FETCHED.take();
+    let mut world = settled(1, 3, 3, Storage::Memory);
+    world.filter = Some(counts_fetches);
+    let len = world.config.value;
+    (0..8).for_each(|number| assert!(world.submit(number % 2, len)));
+    world.stop(2, Disk::Lost);
+    world.run(20);
+    FETCHED.take();
+    world.restart(2);
+    world.run(150);
+    let (names, times) = FETCHED.take();
+    assert!(names.len() >= 4, "{} names: {}", names.len(), world.describe());
+    assert!(times <= 2 * names.len(), "traffic: {} names were asked for {times} times", names.len());
+    world.filter = None;
+    settles(&mut world, 3_000);
 }
 
 #[test]
