@@ -16,6 +16,7 @@ const handedMax = 1 << 20
 
 // Client is a session with a daemon, for any number of goroutines.
 type Client struct {
+	// conn is what is written to and read from, silence what is below it.
 	conn    net.Conn
 	silence silence
 	welcome welcome
@@ -255,7 +256,7 @@ func (c *Client) Close(ctx context.Context) error {
 		}
 		c.mutex.Lock()
 	}
-	_ = c.conn.Close()
+	c.hangUp()
 	switch err := c.ended(); {
 	case errors.Is(err, ErrClosed):
 		return nil

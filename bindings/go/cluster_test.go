@@ -21,10 +21,12 @@ type cluster struct {
 	program, name, dir string
 	daemons            [3]*exec.Cmd
 	addresses          [3]string
+	// sealed is where TLS is spoken: TLS_PORT in what is configured.
+	sealed [3]string
 }
 
-// newCluster starts the daemons, where the program is known: CONSORT_PROGRAM.
-func newCluster(t *testing.T, protocol, more string) *cluster {
+// folderOf is a cluster of which no daemon runs yet, where the program is known: CONSORT_PROGRAM.
+func folderOf(t *testing.T) *cluster {
 	t.Helper()
 	program := os.Getenv("CONSORT_PROGRAM")
 	if program == "" {
@@ -36,8 +38,14 @@ func newCluster(t *testing.T, protocol, more string) *cluster {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	c := &cluster{t: t, program: program, name: fmt.Sprintf("go-%d-%d", os.Getpid(), rand.Intn(1_000_000)), dir: dir}
-	port := freePorts(t, 4*3+1)
+	return &cluster{t: t, program: program, name: fmt.Sprintf("go-%d-%d", os.Getpid(), rand.Intn(1_000_000)), dir: dir}
+}
+
+// newCluster starts the daemons.
+func newCluster(t *testing.T, protocol, more string) *cluster {
+	t.Helper()
+	c := folderOf(t)
+	port := freePorts(t, 4*3+1+3)
 	lines := []string{
 		fmt.Sprintf("cluster = %q\nprotocol = %q\nstate = %q", c.name, protocol, filepath.Join(c.dir, "state")),
 		fmt.Sprintf("multicast = \"239.192.1.8:%d\"", port+12),
@@ -46,15 +54,23 @@ func newCluster(t *testing.T, protocol, more string) *cluster {
 		lines = append(lines, fmt.Sprintf("[[node]]\nid = %d\naddress = \"127.0.0.1:%d\"", at+1, port+4*at))
 	}
 	lines = append(lines, more)
-	if err := os.WriteFile(filepath.Join(c.dir, "consort.toml"), []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for at := range c.daemons {
+		c.configure(at, strings.Join(lines, "\n"), port+13+at)
 		t.Cleanup(func() { c.kill(at) })
 		c.start(at)
 	}
 	c.awaitAll()
 	return c
+}
+
+// configure writes what a daemon is started with, whose port of TLS is that one.
+func (c *cluster) configure(at int, text string, port int) {
+	c.t.Helper()
+	sealed := strconv.Itoa(port)
+	c.sealed[at] = "127.0.0.1:" + sealed
+	if err := os.WriteFile(c.config(at), []byte(strings.ReplaceAll(text, "TLS_PORT", sealed)), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
 }
 
 // freePorts is the first of so many ports that nobody has, and that the kernel hands out to nobody.
@@ -82,6 +98,10 @@ func freePorts(t *testing.T, count int) int {
 	return 0
 }
 
+func (c *cluster) config(at int) string {
+	return filepath.Join(c.dir, fmt.Sprintf("consort-%d.toml", at+1))
+}
+
 func (c *cluster) command(words ...string) *exec.Cmd {
 	command := exec.Command(c.program, words...)
 	command.Env = append(os.Environ(), "CONSORT_RUNTIME_DIR="+filepath.Join(c.dir, "run"))
@@ -90,7 +110,7 @@ func (c *cluster) command(words ...string) *exec.Cmd {
 
 func (c *cluster) start(at int) {
 	c.t.Helper()
-	command := c.command("daemon", "--while-stdin-open", "--log", "warn", "--config", filepath.Join(c.dir, "consort.toml"),
+	command := c.command("daemon", "--while-stdin-open", "--log", "warn", "--config", c.config(at),
 		"--node", strconv.Itoa(at+1))
 	log, err := os.OpenFile(filepath.Join(c.dir, fmt.Sprintf("log-%d", at+1)), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {

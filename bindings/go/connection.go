@@ -51,7 +51,7 @@ func (c *Client) finish(err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = errors.New("the daemon closed it")
 	}
-	_ = c.conn.Close()
+	c.hangUp()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	unknown := UnknownFate{First: c.ordered + 1, Count: c.sent - c.ordered}
@@ -264,5 +264,8 @@ func (c *Client) abandon() {
 	defer c.mutex.Unlock()
 	c.goodbye = true
 	c.tell()
-	_ = c.conn.Close()
+	c.hangUp()
 }
+
+// hangUp closes the connection. It waits for nothing, as a good-bye of TLS would where the daemon reads nothing.
+func (c *Client) hangUp() { _ = c.silence.conn.Close() }

@@ -3,6 +3,7 @@ package consort
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -29,6 +30,10 @@ type Options struct {
 	// DaemonTimeout is the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, 10 s where it is 0, and Forever.
 	// It is stopped then, or hangs: a daemon that ends is noticed at once.
 	DaemonTimeout time.Duration
+	// TLS has TLS 1.3 spoken with a daemon at a TCP address of its listen_tls: RootCAs is whom to believe, Certificates what
+	// the client shows. Earlier versions are never spoken, and ServerName is the address's host where it is empty. nil has
+	// none spoken. A Unix socket has no TLS.
+	TLS *tls.Config
 }
 
 // Forever, as a DaemonTimeout, has the daemon be silent for as long as it likes.
@@ -54,6 +59,8 @@ type door struct {
 	options           Options
 	// silence is how long the daemon may be silent; 0 for ever.
 	silence time.Duration
+	// tls is how TLS is spoken; nil where it is not.
+	tls *tls.Config
 	// roams: a Session connects.
 	roams bool
 }
@@ -68,7 +75,11 @@ func (o Options) door(address string) (door, error) {
 		return door{}, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", o.Name, clientMax)
 	}
 	silence, err := o.silenceAt(kind)
-	return door{kind: kind, at: at, address: address, options: o, silence: silence}, err
+	if err != nil {
+		return door{}, err
+	}
+	sealed, err := o.tlsAt(kind, at, address)
+	return door{kind: kind, at: at, address: address, options: o, silence: silence, tls: sealed}, err
 }
 
 // dial connects to the daemon.
@@ -133,16 +144,24 @@ func hello(options Options, silence time.Duration) []byte {
 	})
 }
 
-// open says hello, and reads the answer.
+// open shakes hands where TLS is wanted, says hello, and reads the answer.
 func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
 	noDaemon := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
-	if _, err := conn.Write(hello(d.options, d.silence)); err != nil {
-		return nil, nil, noDaemon(err)
+	client := &Client{silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
+	client.conn = heard{conn, &client.silence}
+	if err := d.secure(client); err != nil {
+		return nil, nil, err
 	}
-	client := &Client{conn: conn, silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
-	from := bufio.NewReaderSize(&client.silence, 64<<10)
+	// Where it cannot be said, what the daemon said last tells more.
+	_, unsaid := client.conn.Write(hello(d.options, d.silence))
+	from := bufio.NewReaderSize(client.conn, 64<<10)
 	kind, body, err := readFrame(from, textMax)
-	if err != nil {
+	switch {
+	case isAlert(err):
+		return nil, nil, d.noTLS(err)
+	case err != nil && unsaid != nil:
+		return nil, nil, noDaemon(unsaid)
+	case err != nil:
 		return nil, nil, noDaemon(err)
 	}
 	r := &reader{bytes: body}
