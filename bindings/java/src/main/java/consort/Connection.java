@@ -2,7 +2,9 @@ package consort;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.net.SocketAddress;
 import java.net.StandardProtocolFamily;
 import java.net.StandardSocketOptions;
@@ -17,6 +19,7 @@ import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import javax.net.ssl.SSLContext;
 
 /** A stream to a daemon: TCP, or a Unix socket. */
 final class Connection implements AutoCloseable {
@@ -27,6 +30,8 @@ final class Connection implements AutoCloseable {
     private final AtomicBoolean late = new AtomicBoolean();
     private final Silence silence;
     private ScheduledFuture<?> limit;
+    /** TLS above the channel; nothing where it is not spoken. It is never closed, which could wait: the channel is. */
+    private Socket sealed;
 
     private Connection(SocketChannel channel, Silence silence) {
         this.channel = channel;
@@ -44,24 +49,29 @@ final class Connection implements AutoCloseable {
     }
 
     /** Connects; {@link #letIn} must follow in the same time. */
-    static Connection open(String address, SocketAddress at, Duration within, Silence silence) throws ConsortException {
+    static Connection open(String address, SocketAddress at, Duration within, SSLContext tls, Silence silence)
+            throws ConsortException {
         boolean isUnix = at instanceof UnixDomainSocketAddress;
         try {
             SocketChannel channel = isUnix ? SocketChannel.open(StandardProtocolFamily.UNIX) : SocketChannel.open();
             Connection connection = new Connection(channel, silence);
             connection.limit = CLOCK.schedule(connection::giveUp, Times.nanos(within), TimeUnit.NANOSECONDS);
-            connection.connect(address, at, isUnix);
+            connection.connect(address, at, tls);
             return connection;
         } catch (IOException | RuntimeException error) {
             throw ConsortException.cannotConnect(address, error);
         }
     }
 
-    private void connect(String address, SocketAddress at, boolean isUnix) throws ConsortException {
+    private void connect(String address, SocketAddress at, SSLContext tls) throws ConsortException {
         try {
             channel.connect(resolved(at));
-            if (!isUnix) {
+            if (at instanceof InetSocketAddress named) {
                 channel.setOption(StandardSocketOptions.TCP_NODELAY, true);
+                if (tls != null) {
+                    Sealed.Below below = new Sealed.Below(channel, Channels.newInputStream(readable()), writable());
+                    sealed = Sealed.shakeHands(tls, named, below);
+                }
             }
         } catch (IOException | RuntimeException error) {
             ConsortException why = isLate(address);
@@ -98,8 +108,8 @@ final class Connection implements AutoCloseable {
         return limit.cancel(false) && !late.get();
     }
 
-    InputStream input() {
-        return Channels.newInputStream(readable());
+    InputStream input() throws IOException {
+        return sealed == null ? Channels.newInputStream(readable()) : sealed.getInputStream();
     }
 
     /** Reading and writing at once: a channel's own streams exclude each other where the channel can be configured. */
@@ -156,10 +166,31 @@ final class Connection implements AutoCloseable {
     }
 
     void write(byte[] bytes) throws IOException {
-        ByteBuffer buffer = ByteBuffer.wrap(bytes);
-        while (buffer.hasRemaining()) {
-            channel.write(buffer);
+        if (sealed == null) {
+            write(ByteBuffer.wrap(bytes));
+        } else {
+            sealed.getOutputStream().write(bytes);
         }
+    }
+
+    private void write(ByteBuffer bytes) throws IOException {
+        while (bytes.hasRemaining()) {
+            channel.write(bytes);
+        }
+    }
+
+    private OutputStream writable() {
+        return new OutputStream() {
+            @Override
+            public void write(int one) throws IOException {
+                write(new byte[] {(byte) one});
+            }
+
+            @Override
+            public void write(byte[] from, int at, int length) throws IOException {
+                Connection.this.write(ByteBuffer.wrap(from, at, length));
+            }
+        };
     }
 
     @Override

@@ -1,5 +1,7 @@
 package consort;
 
+import javax.net.ssl.SSLException;
+
 /** Why something was not done, or a session is over. */
 public final class ConsortException extends Exception {
     private static final long serialVersionUID = 1;
@@ -116,7 +118,9 @@ public final class ConsortException extends Exception {
     }
 
     static ConsortException cannotConnect(String address, Throwable cause) {
-        String text = "cannot connect to " + address + ": " + cause.getMessage() + "; is a daemon running there?";
+        String text = cause instanceof SSLException
+                ? "cannot connect to " + address + " by TLS: " + cause.getMessage()
+                : "cannot connect to " + address + ": " + cause.getMessage() + "; is a daemon running there?";
         return new ConsortException(Kind.CANNOT_CONNECT, Reason.UNKNOWN, new UnknownFate(1, 0), text, cause);
     }
 

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.net.SocketAddress;
 import java.nio.BufferUnderflowException;
 import java.time.Duration;
+import javax.net.ssl.SSLException;
 
 /**
  * A daemon that has let a client in.
@@ -34,18 +35,17 @@ record Handshake(Connection connection, Welcome welcome, DataInputStream from) {
      *     {@code TIMED_OUT}
      */
     static Handshake open(String address, Options options) throws ConsortException {
-        options.check();
-        SocketAddress at = Connection.read(address);
+        SocketAddress at = options.check(address);
         Duration bound = options.silenceAt(at);
         long began = System.nanoTime();
         try {
-            return greet(Connection.open(address, at, options.within(), new Silence(bound)), address, options);
+            return greet(Connection.open(address, at, options.within(), options.tls(), new Silence(bound)), address, options);
         } catch (ConsortException error) {
             if (bound == null || !error.isOfAnEarlierRelease()) {
                 throw error;
             }
             Duration left = options.within().minusNanos(System.nanoTime() - began);
-            return greet(Connection.open(address, at, left, new Silence(null)), address, options);
+            return greet(Connection.open(address, at, left, options.tls(), new Silence(null)), address, options);
         }
     }
 
@@ -71,18 +71,29 @@ record Handshake(Connection connection, Welcome welcome, DataInputStream from) {
     private static Handshake greet(Connection connection, String address, byte[] hello) throws ConsortException {
         String notOne = address + ": it does not answer like a Consort daemon: ";
         try {
-            connection.write(hello);
+            say(connection, hello);
             DataInputStream from = new DataInputStream(new BufferedInputStream(connection.input(), 64 << 10));
             Welcome welcome = welcome(Wire.read(from, Wire.TEXT_MAX));
             if (!connection.letIn()) {
                 throw new IOException("too late");
             }
             return new Handshake(connection, welcome, from);
+        } catch (SSLException error) {
+            // The daemon refuses a client's certificate when the client is through already.
+            throw ConsortException.cannotConnect(address, error);
         } catch (IOException error) {
             String why = error instanceof EOFException ? "it closed the connection" : error.getMessage();
             throw ConsortException.of(Kind.NO_DAEMON, notOne + why);
         } catch (BufferUnderflowException error) {
             throw ConsortException.of(Kind.NO_DAEMON, notOne + "its welcome is too short");
+        }
+    }
+
+    private static void say(Connection connection, byte[] hello) {
+        try {
+            connection.write(hello);
+        } catch (IOException error) {
+            // What the daemon said last tells more.
         }
     }
 

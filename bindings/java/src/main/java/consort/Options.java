@@ -3,6 +3,7 @@ package consort;
 import java.net.SocketAddress;
 import java.net.UnixDomainSocketAddress;
 import java.time.Duration;
+import javax.net.ssl.SSLContext;
 
 /**
  * How a client connects.
@@ -18,6 +19,9 @@ import java.time.Duration;
  *     promises to say nothing, and is not given up.
  * @param daemonTimeout the same for a daemon of this machine, at a Unix socket: 1 s to 6 h, {@code null} for ever. It is
  *     stopped then, or hangs: a daemon that ends is noticed at once.
+ * @param tls whom to believe and what to show where TLS 1.3 is spoken, with a daemon at a TCP address of its
+ *     {@code listen_tls}; {@code null} for no TLS. Earlier versions are never spoken, and the daemon's certificate must name
+ *     the host of the address. A Unix socket has no TLS.
  */
 public record Options(
         String name,
@@ -26,45 +30,52 @@ public record Options(
         Duration within,
         String token,
         Duration hostTimeout,
-        Duration daemonTimeout) {
+        Duration daemonTimeout,
+        SSLContext tls) {
     /** No name, no views, no positions, ten seconds, no token; two seconds of silence over TCP, ten on this machine. */
     public Options() {
-        this("", false, false, Duration.ofSeconds(10), "", Duration.ofSeconds(2), Duration.ofSeconds(10));
+        this("", false, false, Duration.ofSeconds(10), "", Duration.ofSeconds(2), Duration.ofSeconds(10),
+                null);
     }
 
     /** The same under a name. */
     public Options name(String name) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, with views or without. */
     public Options views(boolean views) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, with positions or without. */
     public Options positions(boolean positions) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, with this time for connecting. */
     public Options within(Duration within) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, showing this token. Whoever reads it on its way can show it, too. */
     public Options token(String token) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, giving up a daemon at a TCP address after this silence. */
     public Options hostTimeout(Duration hostTimeout) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** The same, giving up a daemon of this machine after this silence; never with {@code null}. */
     public Options daemonTimeout(Duration daemonTimeout) {
-        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout);
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
+    }
+
+    /** The same, with TLS at TCP addresses; without with {@code null}. */
+    public Options tls(SSLContext tls) {
+        return new Options(name, views, positions, within, token, hostTimeout, daemonTimeout, tls);
     }
 
     /** Refuses what cannot be. */
@@ -79,6 +90,20 @@ public record Options(
         if (daemonTimeout != null) {
             Silence.check("daemonTimeout", daemonTimeout);
         }
+        if (tls != null) {
+            Sealed.check(tls);
+        }
+    }
+
+    /** Refuses what cannot be at such an address; returns where that is. */
+    SocketAddress check(String address) throws ConsortException {
+        check();
+        SocketAddress at = Connection.read(address);
+        if (tls != null && at instanceof UnixDomainSocketAddress) {
+            throw ConsortException.invalid("TLS is given for `" + address
+                    + "`, a Unix socket; name a host:port where the daemon speaks TLS, or give none");
+        }
+        return at;
     }
 
     /** How long a daemon there may be silent; {@code null} for ever. */

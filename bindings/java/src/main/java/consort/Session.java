@@ -58,7 +58,7 @@ public final class Session implements AutoCloseable {
             throw ConsortException.invalid("no daemon is named; give the address of at least one");
         }
         for (String daemon : daemons) {
-            Connection.read(daemon);
+            options.connect().check(daemon);
         }
         options.check();
         Roaming roaming = new Roaming(List.copyOf(daemons), options);

@@ -52,6 +52,7 @@ public final class ClientTest {
         run("a closed client says so", ClientTest::aClosedClient);
         SilenceTest.runAll();
         SessionTest.runAll();
+        TlsTest.runAll();
     }
 
     static void run(String name, Test test) throws Exception {
