@@ -61,6 +61,8 @@ pub struct Copy {
     pub at: Instant,
     /// Which bit of it to flip (0 is the highest bit of the first byte); always below eight times its length.
     pub flip: Option<usize>,
+    /// Whether it comes so late that whoever awaits an acknowledgement has sent it again long before.
+    pub stray: bool,
 }
 
 /// How often a link did what. Every number but `carried` counts a fault.
@@ -184,7 +186,8 @@ impl SimLink {
             self.counts.reordered += 1;
             at += self.up_to((self.model.delay + self.model.jitter) * 2 + HELD_BACK);
         }
-        if self.happens(self.model.stray) {
+        let stray = self.happens(self.model.stray);
+        if stray {
             self.counts.reordered += 1;
             at += self.up_to(STRAY);
         }
@@ -193,7 +196,7 @@ impl SimLink {
             self.counts.corrupted += 1;
             flip = Some(self.rng.below(len as u64 * 8) as usize);
         }
-        Copy { at, flip }
+        Copy { at, flip, stray }
     }
 
     /// Draws only where there is a choice, so that a perfect link costs nothing.
@@ -246,7 +249,7 @@ mod tests {
     fn a_perfect_link_carries_everything_at_once() {
         let mut link = link(LinkModel::default());
         let arrived = run(&mut link);
-        let expected = (0..FRAMES).map(|i| Copy { at: micros(100 * i), flip: None });
+        let expected = (0..FRAMES).map(|i| Copy { at: micros(100 * i), flip: None, stray: false });
         assert!(arrived.iter().zip(expected).all(|(got, want)| got[..] == [want]));
         assert_eq!((link.counts().carried, link.counts().faults()), (FRAMES, 0));
     }

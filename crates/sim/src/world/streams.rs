@@ -76,7 +76,8 @@ impl<M: Machine> SimWorld<'_, M> {
         let cut = self.is_unicast_cut(sender, receiver) || self.is_unicast_cut(receiver, sender);
         let there = self.network.cross(at_switch, sender, receiver, SimSocket::Token, bytes.len());
         let back = self.network.cross(at_switch, receiver, sender, SimSocket::Token, ACK);
-        let whole = there.iter().filter(|copy| copy.flip.is_none()).map(|copy| copy.at).min();
+        // What strays is sent again, as what is lost: else a stream would stand still for seconds, as none does.
+        let whole = there.iter().filter(|copy| copy.flip.is_none() && !copy.stray).map(|copy| copy.at).min();
         let Some(at) = whole.filter(|_| !back.is_empty() && !cut) else { return false };
         let stream = self.streams.entry((from, to)).or_default();
         stream.latest = stream.latest.max(at);

@@ -56,7 +56,7 @@ impl<M: Machine> SimWorld<'_, M> {
             }
             let frame = DatagramView { at, from, to: NodeId(to), lane, bytes };
             let Some(late) = self.fate.as_mut().map_or(Some(Duration::ZERO), |fate| fate(frame)) else { continue };
-            for Copy { at, flip } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
+            for Copy { at, flip, .. } in self.network.cross(at_switch, from, NodeId(to), socket, len) {
                 let bytes = flip.map_or_else(|| bytes.clone(), |bit| flipped(bytes, bit));
                 self.schedule(at + late, WorldEvent::Arrive { host: to, socket, bytes });
             }
