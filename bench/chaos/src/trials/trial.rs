@@ -36,7 +36,7 @@ pub static TRIALS: [Trial; 28] = [
     },
     Trial {
         name: "attack",
-        about: "200,000 datagrams a second of somebody without the key, captured and changed: no view, none believed",
+        about: "up to 200,000 datagrams a second of somebody without the key, captured and changed: no view, none believed",
         run: attack::steady,
     },
     Trial {
