@@ -1,5 +1,5 @@
 //! What an application of Spread's library says and hears, to the byte: written from the protocol's description, not from
-//! our own door for it.
+//! this project's own end of it.
 use std::fmt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -7,29 +7,29 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// The level of a message, as the library knows it.
+/// The service of a message: unreliable.
 pub const UNRELIABLE: u32 = 0x01;
-/// The same.
+/// Reliable.
 pub const RELIABLE: u32 = 0x02;
-/// The same.
+/// First in, first out by sender.
 pub const FIFO: u32 = 0x04;
-/// The same.
+/// Causal.
 pub const CAUSAL: u32 = 0x08;
-/// The same.
+/// In one order.
 pub const AGREED: u32 = 0x10;
-/// The same.
+/// In one order, and held by all members.
 pub const SAFE: u32 = 0x20;
-/// A member came, went, or lost its connection.
+/// The cause of a membership: a client joined.
 pub const BY_JOIN: u32 = 0x100;
-/// The same. Without [`MEMBERSHIP`] it is the client itself that left.
+/// A client left. Without [`MEMBERSHIP`] it is this client itself.
 pub const BY_LEAVE: u32 = 0x200;
-/// The same.
+/// A client's connection ended.
 pub const BY_DISCONNECT: u32 = 0x400;
 /// A group's members, as they are from here on.
 pub const MEMBERSHIP: u32 = 0x1000;
 /// Asks for membership in a group.
 pub const JOIN: u32 = 0x1_0000;
-/// Ends it.
+/// Ends a membership.
 pub const LEAVE: u32 = 0x2_0000;
 /// Ends the session.
 pub const KILL: u32 = 0x4_0000;

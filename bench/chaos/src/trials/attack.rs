@@ -22,7 +22,7 @@ const ALL: [usize; 3] = [0, 1, 2];
 /// Who restarts.
 const LAST: usize = 2;
 /// An address that is no node's.
-const STRANGER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 200);
+const FOREIGN: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 200);
 /// How long the daemons are listened to before their restart, and behind it.
 const LISTEN: Duration = Duration::from_secs(1);
 /// Datagrams a second.
@@ -80,7 +80,7 @@ fn make_key(program: &Path, key: &Path) -> Result<(), String> {
 /// Captures what is said before and behind a restart, so that an earlier incarnation speaks, too.
 fn prepare(stage: &mut Stage<'_>) -> Result<Flood, String> {
     let host = stage.network.namespace(0);
-    host.configure(&format!("address add {STRANGER}/24 dev {INTERFACE}\n")).map_err(text)?;
+    host.configure(&format!("address add {FOREIGN}/24 dev {INTERFACE}\n")).map_err(text)?;
     let listen = || host.enter(|| capture(LISTEN, KEPT)).map_err(text)?.map_err(text);
     let mut old = listen()?;
     stage.fleet.kill(LAST, Disk::Kept).map_err(text)?;
@@ -90,7 +90,7 @@ fn prepare(stage: &mut Stage<'_>) -> Result<Flood, String> {
     old.extend(listen()?);
     stage.pass(Duration::from_secs(2))?;
     let nodes = ALL.map(Network::address).to_vec();
-    host.enter(|| Flood::open(nodes, STRANGER, old, RATE)).map_err(text)?.map_err(text)
+    host.enter(|| Flood::open(nodes, FOREIGN, old, RATE)).map_err(text)?.map_err(text)
 }
 
 /// Floods while something else goes on.

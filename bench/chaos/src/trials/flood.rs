@@ -1,5 +1,5 @@
 //! Datagrams of nobody among the daemons, at a rate: captured ones as they were, changed, cut, sent back, sent to others,
-//! sealed anew with a checksum, and noise; from the addresses of the nodes and from a stranger's.
+//! sealed anew with a checksum, and noise; from the addresses of the nodes and from one that is no node's.
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,7 +26,7 @@ pub const KEPT: usize = 2_000;
 /// Who floods, and with what.
 #[derive(Debug)]
 pub struct Flood {
-    /// Those of the nodes first, then the stranger's.
+    /// At the addresses of the nodes, then at the one that is no node's.
     sockets: Vec<UdpSocket>,
     nodes: Vec<Ipv4Addr>,
     old: Vec<Datagram>,
@@ -65,18 +65,18 @@ pub struct Sent {
 }
 
 impl Flood {
-    /// Opens its sockets at the addresses of the nodes, and at a stranger's. `old` was captured long ago. Must run in the
+    /// Opens its sockets at the addresses of the nodes, and at a foreign one. `old` was captured long ago. Must run in the
     /// namespace.
     ///
     /// # Errors
     /// The system's.
-    pub fn open(nodes: Vec<Ipv4Addr>, stranger: Ipv4Addr, old: Vec<Datagram>, per_second: u32) -> io::Result<Self> {
+    pub fn open(nodes: Vec<Ipv4Addr>, foreign: Ipv4Addr, old: Vec<Datagram>, per_second: u32) -> io::Result<Self> {
         let open = |at: &Ipv4Addr| {
             let socket = UdpSocket::bind((*at, 0))?;
             set_ip_multicast_if(&socket, at)?;
             Ok(socket)
         };
-        let sockets = nodes.iter().chain([&stranger]).map(open).collect::<io::Result<_>>()?;
+        let sockets = nodes.iter().chain([&foreign]).map(open).collect::<io::Result<_>>()?;
         Ok(Self { sockets, nodes, old, rng: Rng::new(7), per_second })
     }
 
@@ -89,26 +89,28 @@ impl Flood {
         while !stop.load(Ordering::Relaxed) {
             let fresh = capture(LISTEN, KEPT)?;
             let shots: Vec<Shot> = (0..MADE).filter_map(|_| self.shot(&fresh)).collect();
-            let start = Instant::now();
-            sent.datagrams += self.fire(&shots, start);
-            sent.time += start.elapsed();
+            let fired = self.fire(&shots);
+            (sent.datagrams, sent.time) = (sent.datagrams + fired.datagrams, sent.time + fired.time);
         }
         Ok(sent)
     }
 
-    /// Sends them over and over for a round.
-    fn fire(&self, shots: &[Shot], start: Instant) -> u64 {
-        let (mut fired, mut next) = (0, shots.iter().cycle());
-        while start.elapsed() < ROUND {
-            let due = (start.elapsed().as_secs_f64() * f64::from(self.per_second)) as u64;
-            for shot in next.by_ref().take(due.saturating_sub(fired) as usize) {
-                // A socket that nobody has, or that is full, is the flood's own lot.
-                let _ = self.sockets[shot.socket].send_to(&shot.bytes, shot.to);
+    /// Sends them over and over for a round, no faster than it is to be.
+    fn fire(&self, shots: &[Shot]) -> Sent {
+        let (start, mut tried, mut datagrams) = (Instant::now(), 0.0, 0);
+        for shot in shots.iter().cycle() {
+            let time = start.elapsed();
+            if time >= ROUND {
+                break;
             }
-            fired = fired.max(due);
-            std::thread::sleep(TICK);
+            if tried > time.as_secs_f64() * f64::from(self.per_second) {
+                std::thread::sleep(TICK);
+            }
+            // A port that nobody has, and a queue that is full, take none.
+            datagrams += u64::from(self.sockets[shot.socket].send_to(&shot.bytes, shot.to).is_ok());
+            tried += 1.0;
         }
-        if shots.is_empty() { 0 } else { fired }
+        Sent { datagrams, time: start.elapsed() }
     }
 
     fn shot(&mut self, fresh: &[Datagram]) -> Option<Shot> {
@@ -201,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_come_from_nodes_and_from_the_stranger() {
+    fn all_forms_come_from_nodes_and_from_elsewhere() {
         let here = [Ipv4Addr::LOCALHOST; 2].to_vec();
         let from = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
         let captured = Datagram { from, to: from, bytes: datagram(&[5; 100]) };
