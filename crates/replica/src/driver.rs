@@ -5,7 +5,7 @@ use crate::checkpoint::{self, Checkpoints, Head};
 use crate::donation::Donation;
 use crate::engine::{Effect, Engine, Membership};
 use crate::frame::{Frame, Peer};
-use crate::gift::{Incoming, Private};
+use crate::gift::{Incoming, Private, chunk_of};
 use crate::line::{Entry, Point, ReplicaId};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// So many events are taken before calls are looked at.
 const EVENTS: usize = 512;
@@ -28,8 +28,6 @@ const UNDER_WAY_MAX: usize = 16 << 20;
 const COMMAND: usize = 256;
 /// How long it waits without a look at the session.
 const STEP: Duration = Duration::from_millis(50);
-/// The same while something is sent that is paced.
-const PACE: Duration = Duration::from_millis(1);
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -155,7 +153,9 @@ impl<M: StateMachine> Driver<M> {
         let waker = &self.shared.wake;
         let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         fds.extend(self.session.descriptor().as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        let step = if self.donations.is_empty() { STEP } else { PACE };
+        let now = Instant::now();
+        let rests = self.donations.values().filter_map(|donation| donation.rests(now).filter(|rest| !rest.is_zero()));
+        let step = rests.fold(STEP, Duration::min);
         let step = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };
         let _ = poll(&mut fds, Some(&step));
         let _ = rustix::io::read(waker, &mut [0_u8; 8]);
@@ -193,7 +193,7 @@ impl<M: StateMachine> Driver<M> {
     }
 
     fn call(&mut self, command: Bytes, answer: Answer<Response>) {
-        let most = self.session.welcome().map_or(usize::MAX, |welcome| welcome.message_max as usize);
+        let most = self.message_max();
         if command.len() + Frame::COMMAND_HEAD > most {
             let why = format!("a command of {} bytes; {} are allowed", command.len(), most - Frame::COMMAND_HEAD);
             return answer.give(Err(Error::Refused(why)));
@@ -202,6 +202,11 @@ impl<M: StateMachine> Driver<M> {
         let number = self.engine.call(command);
         self.under_way += cost;
         self.calls.insert(number, (answer, cost));
+    }
+
+    /// Bytes of a message at most.
+    fn message_max(&self) -> usize {
+        self.session.welcome().map_or(usize::MAX, |welcome| welcome.message_max as usize)
     }
 
     /// Behind all that was begun here before.
@@ -336,8 +341,8 @@ impl<M: StateMachine> Driver<M> {
                 Effect::Donate { id, peer, gift } => {
                     let shared = Arc::clone(&self.shared);
                     let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
-                    let donation =
-                        Donation::new(peer, &gift, &*machine, self.options.transfer_rate, move || shared.wake());
+                    let pace = (chunk_of(self.message_max()), self.options.transfer_rate);
+                    let donation = Donation::new(peer, &gift, &*machine, pace, move || shared.wake());
                     drop(machine);
                     self.donations.insert(id, donation);
                 }

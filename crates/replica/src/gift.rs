@@ -1,4 +1,4 @@
-//! A gift on its way: chunks in private messages, numbered, each acknowledged, few under way.
+//! A gift on its way: chunks in private messages, numbered, each acknowledged.
 use crate::engine::{Base, Gift};
 use crate::frame::{self, Claim, Hello, Peer, put_line, read_count, read_line, read_u128};
 use crate::line::{Entry, Origin, ReplicaId, Seen, SeenOf};
@@ -8,10 +8,15 @@ use consort_wire::{Malformed, Reader, Writer};
 use std::collections::VecDeque;
 use std::io::{self, Read};
 
-/// Bytes of a chunk.
-pub(crate) const CHUNK: usize = 16 << 10;
-/// So many chunks are under way to one replica.
-pub(crate) const WINDOW: u64 = 2;
+/// Bytes of a chunk. Its messages cost calls their turn, so few of them carry much.
+const CHUNK: usize = 128 << 10;
+/// What stands in front of a chunk.
+const PART_HEAD: usize = 18;
+
+/// Bytes of a chunk where a message has at most so many.
+pub(crate) fn chunk_of(message_max: usize) -> usize {
+    CHUNK.min(message_max.saturating_sub(PART_HEAD).max(1))
+}
 
 const PART: u8 = 16;
 const RECEIVED: u8 = 17;
@@ -30,7 +35,7 @@ impl Private {
         let mut out = BytesMut::new();
         match self {
             Self::Part { ask, number, last, bytes } => {
-                out.reserve(18 + bytes.len());
+                out.reserve(PART_HEAD + bytes.len());
                 out.put_u8(PART);
                 out.put_u64(*ask);
                 out.put_u64(*number);

@@ -66,7 +66,7 @@
 //!
 //! A replica that lacks something says how far it is, in the order. The lowest replica that is up to date sends the
 //! commands behind that, if it still has them ([`Options::log_bytes`]), or a snapshot; should it be lost, the next one
-//! does. Snapshots are written in a thread of their own, and sent in private messages of 16 KiB, two under way, at
+//! does. Snapshots are written in a thread of their own, and sent in private messages of 128 KiB, one under way, at
 //! [`Options::transfer_rate`]. With [`Options::checkpoints`] a replica that restarts needs only what it missed.
 
 // This crate runs threads, and keeps checkpoints.

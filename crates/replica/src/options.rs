@@ -32,7 +32,7 @@ pub struct Options {
     pub outside: Outside,
     /// Bytes of commands that are kept for replicas which were away; 64 MiB.
     pub log_bytes: usize,
-    /// Bytes a second that a replica sends to one that lacks them; 8 MiB. Less leaves more to the commands meanwhile.
+    /// Bytes a second that a replica sends to one that lacks them; 4 MiB. Less leaves more to the commands meanwhile.
     pub transfer_rate: u64,
     /// Where checkpoints are kept, if any: a directory of this replica's own.
     pub checkpoints: Option<PathBuf>,
@@ -50,7 +50,7 @@ impl Options {
             force: false,
             outside: Outside::Waits,
             log_bytes: 64 << 20,
-            transfer_rate: 8 << 20,
+            transfer_rate: 4 << 20,
             checkpoints: None,
             checkpoint_every: 10_000,
         }

@@ -7,6 +7,7 @@ use crate::options::Error;
 use bytes::Bytes;
 use consort::{ClientId, NodeId, Service};
 use std::sync::PoisonError;
+use std::time::Instant;
 
 impl<M: StateMachine> Driver<M> {
     pub(super) fn take_part(
@@ -69,7 +70,7 @@ impl<M: StateMachine> Driver<M> {
         let mut failed = Vec::new();
         for (id, donation) in &mut self.donations {
             let Some(name) = self.names.get(&donation.peer) else { continue };
-            match donation.next() {
+            match donation.next(Instant::now()) {
                 Ok(Some(part)) => {
                     self.session.send(Service::Agreed, std::slice::from_ref(name), &part.encode())?;
                     any = true;
