@@ -1,11 +1,12 @@
 //! NV: no needless views. A network in which nothing is wrong is one ring soon, and a ring of all stays as long as
 //! nothing is wrong that it would have to change for. While nothing changes, whatever is wrong, all settle down after three tries.
+//! A view that others installed before that time is not of it: who reads an order late takes its views late, one after another.
 use super::process_views::Stands;
 use super::{Calmness, Checker, PromiseRule, Verdict};
 use crate::message::Process;
 use crate::trace::{InstallRecord, Occurrence, PerProcess, TraceEvent};
-use consort_types::{Duration, Instant};
-use std::collections::BTreeSet;
+use consort_types::{Duration, Instant, ViewId};
+use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug, Default)]
 struct InstalledView {
@@ -31,11 +32,20 @@ pub(super) struct NeedlessViews {
     calm: bool,
     /// When a node ended last. In a time without other changes it does so because it must start anew.
     ended: Instant,
+    /// When each view was installed first.
+    formed: BTreeMap<ViewId, Instant>,
 }
 
 impl NeedlessViews {
     pub(super) fn new(expected: Calmness) -> Self {
-        Self { expected, stands: Stands::default(), seen: PerProcess::default(), calm: false, ended: Instant::ZERO }
+        Self {
+            expected,
+            stands: Stands::default(),
+            seen: PerProcess::default(),
+            calm: false,
+            ended: Instant::ZERO,
+            formed: BTreeMap::new(),
+        }
     }
 }
 
@@ -72,6 +82,7 @@ impl NeedlessViews {
         let late = self.stands.get(process).is_some_and(|stand| stand.late);
         let parts: BTreeSet<_> = self.stands.live().filter_map(|(_, stand)| stand.id()).collect();
         let others = parts.len().saturating_sub(1).max(1) as u32;
+        let formed = *self.formed.entry(view.id).or_insert(at);
         let seen = self.seen.of(process);
         seen.after += u32::from(seen.whole);
         if changes.is_some_and(|most| seen.after > most) {
@@ -82,7 +93,8 @@ impl NeedlessViews {
         seen.whole |= is_whole && (late || whole_by.is_none_or(|by| at <= by));
         let span = self.expected.spans.iter().rev().find(|span| span.from <= at);
         let span = span.filter(|span| at < span.until);
-        span.map_or(Ok(()), |span| seen.count(span.from.max(self.ended), at, TRIES * others.max(span.faults)))
+        let from = span.map(|span| span.from.max(self.ended)).filter(|from| formed >= *from);
+        from.zip(span).map_or(Ok(()), |(from, span)| seen.count(from, at, TRIES * others.max(span.faults)))
     }
 }
 

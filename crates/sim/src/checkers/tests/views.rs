@@ -191,6 +191,26 @@ fn nv_all_settle_down_after_three_tries() {
     assert_eq!(changes_with(2, &seven), ["NV"]);
 }
 
+/// Seed 2325 of Ring Paxos.
+#[test]
+fn nv_who_reads_the_order_late_takes_its_views_late() {
+    let late = |from| {
+        let span = ConstantSpan { from: Instant(from), until: Instant(20_000_000_000), ..ConstantSpan::default() };
+        let views = Calmness { nodes: 2, spans: vec![span], ..Calmness::default() };
+        let take = |node, n: u64| {
+            let old = if n == 0 { 5 } else { 9 + 4 * (n - 1) };
+            format!("n{node} closes {old} with n{node}\nn{node} installs {} of n0 n1\n", 9 + 4 * n)
+        };
+        let first = (0..6_u64).map(|n| format!("at {}\n{}", (n + 1) * 100_000_000, take(0, n)));
+        let second = (0..6_u64).map(|n| format!("at {}\n{}", (n + 10) * 100_000_000, take(1, n)));
+        let script = format!("{PAIR}{}", first.chain(second).collect::<String>());
+        broken_with(&script, Bounds { views, ..Bounds::default() }).contains(&"NV")
+    };
+    assert!(!late(900_000_000), "they were formed before");
+    assert!(late(9), "while nothing changed");
+    assert!(!late(200_000_000), "five of them were");
+}
+
 #[test]
 fn nv_a_node_that_starts_anew_changes_something() {
     let span = ConstantSpan { from: Instant(9), until: Instant(20_000_000_000), ..ConstantSpan::default() };
