@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon`, `kv` | the commands, one module each; `demo` is a crate, `consort-demo` |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon` | the commands, one module each; `demo` and `kv` are crates, `consort-demo` and `consort-kv-cli` |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
@@ -16,7 +16,6 @@ mod explain;
 mod groups;
 mod key;
 mod keygen;
-mod kv;
 mod program;
 mod progress;
 mod receive;

@@ -1,8 +1,7 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::{
-    abandon, clients, companion, daemon, explain, groups, key, keygen, kv, receive, send, status, token, withdraw,
-    words,
+    abandon, clients, companion, daemon, explain, groups, key, keygen, receive, send, status, token, withdraw, words,
 };
 use consort_testbed::helper;
 use std::ffi::OsString;
@@ -70,7 +69,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("withdraw") => withdraw::main(words),
         Some("abandon") => abandon::main(words),
         Some("token") => token::main(words),
-        Some("kv") => kv::main(words),
+        Some("kv") => consort_kv_cli::main(words),
         Some("demo") => consort_demo::main(words),
         Some(helper::COMMAND) => helper::main(&words, &[]),
         Some("help") if !words.is_empty() => {

@@ -1,7 +1,7 @@
 //! `consort kv put`, `get`, `delete`, `range`: one command to a server each.
-use super::servers::{Repeat, Servers};
 use crate::args::Args;
 use crate::failure::{Failure, Outcome, note};
+use crate::servers::{Repeat, Servers};
 use consort_kv::Reply;
 use serde_json::json;
 use std::ffi::OsString;

@@ -1,9 +1,9 @@
 //! `consort kv bench`: what a store does under load.
-use super::servers::{Servers, connect};
 use crate::args::Args;
 use crate::clock;
 use crate::failure::{Failure, Outcome, Trying};
 use crate::figures::thousands;
+use crate::servers::{Servers, connect};
 use consort_kv::Reply;
 use consort_types::Rng;
 use hdrhistogram::Histogram;

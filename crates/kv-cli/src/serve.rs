@@ -1,8 +1,8 @@
 //! `consort kv serve`: one server of a store, until it is told to end.
-use super::servers::ADDRESS;
 use crate::args::Args;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying, heard_or_not, note};
+use crate::servers::ADDRESS;
 use consort::{Address, ConnectOptions, SessionOptions};
 use consort_daemon::log::{self, FORMATS, Format};
 use consort_kv::{Store, StoreError, StoreOptions, server};

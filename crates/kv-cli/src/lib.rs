@@ -1,4 +1,12 @@
 //! `consort kv`: a replicated key-value store, and what is asked of it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `serve` | one server of a store |
+//! | `ask` | put, get, delete, range |
+//! | `servers` | which servers are asked, and how long |
+//! | `bench` | what a store does under load |
+#![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod ask;
 mod bench;
@@ -6,7 +14,8 @@ mod serve;
 mod servers;
 
 use crate::failure::{Failure, Outcome};
-use crate::words;
+use consort_daemon::{args, clock, failure, figures, words};
+use consort_inquiry::connect;
 use std::ffi::OsString;
 
 /// What `consort kv --help` prints.
