@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 async fn connect(world: &World, node: u16, name: &str) -> AsyncClient {
     let options = ConnectOptions::default().called(name).unwrap();
-    AsyncClient::connect(&Address::Unix(world.door(node)), &options).await.unwrap()
+    AsyncClient::connect(&Address::Unix(world.socket_path(node)), &options).await.unwrap()
 }
 
 /// Receives until the group has so many members.

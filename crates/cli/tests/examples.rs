@@ -35,7 +35,7 @@ fn group() -> GroupName {
 
 fn connect(world: &World, node: u16, name: &str) -> Client {
     let options = ConnectOptions::default().called(name).unwrap().with_views();
-    Client::connect(&Address::Unix(world.door(node)), &options).unwrap()
+    Client::connect(&Address::Unix(world.socket_path(node)), &options).unwrap()
 }
 
 /// Somebody who chats: what they type, and what they see.
@@ -192,7 +192,7 @@ fn undoing_counters(protocol: &str) {
     let world = World::new();
     let _daemons = world.daemons(3, &["--protocol", protocol]);
     let join = |node| {
-        let address = Address::Unix(world.door(node));
+        let address = Address::Unix(world.socket_path(node));
         let client = Client::connect(&address, &ConnectOptions::default().optimistic(Undo::Latest)).unwrap();
         Counter::join(client, group()).unwrap()
     };
@@ -246,6 +246,6 @@ fn what_is_wrong_with_the_words_of_an_example_is_named() {
         let problem = read(words).unwrap_err();
         assert!(problem.starts_with(named), "{words}: {problem}");
     }
-    let read = read("/run/door tea ann").unwrap();
+    let read = read("/run/socket tea ann").unwrap();
     assert_eq!((read.group, read.name), (group(), ClientName::new(b"ann")));
 }

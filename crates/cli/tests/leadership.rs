@@ -246,7 +246,7 @@ fn who_resigns_is_followed_at_once_and_a_minority_has_no_leader() {
 fn where_no_policy_says_who_goes_on_nobody_leads_and_the_remedy_is_told() {
     let world = World::new();
     let _daemon = world.daemon(&["--node", "1"]);
-    let error = Leadership::join(&[Address::Unix(world.door(1))], &group(), options()).unwrap_err();
+    let error = Leadership::join(&[Address::Unix(world.socket_path(1))], &group(), options()).unwrap_err();
     let Error::Session(inner) = &error else { panic!("{error}") };
     let consort::Error::NotOpened(refusal) = &**inner else { panic!("{error}") };
     assert_eq!(refusal.cause, OpenRefusalCause::NoPolicy);

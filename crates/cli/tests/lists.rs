@@ -44,7 +44,7 @@ fn groups_are_listed_with_their_members_at_every_daemon() {
 }
 
 #[test]
-fn clients_are_listed_with_door_state_and_what_waits() {
+fn clients_are_listed_with_listener_state_and_what_waits() {
     let world = World::new();
     let address = format!("127.0.0.1:{}", free_port());
     let _daemon = world.daemon(&["--listen", &address]);
@@ -53,7 +53,7 @@ fn clients_are_listed_with_door_state_and_what_waits() {
     near.says("1 member");
     let far = world.start(&["receive", "--daemon", &address, "--group", "orders", "--group", "audit"], None);
     far.says("audit: ");
-    let _silent = std::os::unix::net::UnixStream::connect(world.door(1)).unwrap();
+    let _silent = std::os::unix::net::UnixStream::connect(world.socket_path(1)).unwrap();
     support::wait_until("all three are there", || json(&world, &["clients"]).as_array().unwrap().len() == 3);
     let clients = json(&world, &["clients"]);
     let told = |at: usize, key: &str| clients[at][key].to_string().replace('"', "");

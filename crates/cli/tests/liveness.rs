@@ -47,7 +47,7 @@ fn a_daemon_that_is_stopped_for_a_second_keeps_its_clients_with_a_bound_of_two()
     let (world, daemon, tcp) = one_daemon();
     let bound = Duration::from_secs(2);
     let options = ConnectOptions::default().host_timeout(bound).daemon_timeout(bound);
-    let near = Address::Unix(world.door(1));
+    let near = Address::Unix(world.socket_path(1));
     let mut clients = vec![
         connect(&tcp, &options),
         connect(&near, &options),
@@ -70,7 +70,7 @@ fn a_daemon_that_is_stopped_for_a_second_keeps_its_clients_with_a_bound_of_two()
 fn a_daemon_that_stays_stopped_is_given_up_and_serves_again_when_it_goes_on() {
     let (world, daemon, tcp) = one_daemon();
     let options = ConnectOptions::default().daemon_timeout(Duration::from_secs(1));
-    let near = Address::Unix(world.door(1));
+    let near = Address::Unix(world.socket_path(1));
     let mut clients =
         [connect(&tcp, &options), connect(&near, &options), connect(&near, &options.clone().without_shared_memory())];
     daemon.signal(Signal::STOP);

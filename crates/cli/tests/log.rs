@@ -86,13 +86,13 @@ fn clients_come_and_go_with_name_and_reason() {
     let world = World::new();
     let daemon = world.daemon(&["--nodes", "1", "--log-format", "json"]);
     let options = ConnectOptions::default().called("desk").unwrap();
-    let client = Client::connect(&Address::Unix(world.door(1)), &options).unwrap();
+    let client = Client::connect(&Address::Unix(world.socket_path(1)), &options).unwrap();
     let connected = event(&daemon, "client connected", "name", "desk");
     assert_eq!(text(&connected, "transport"), "unix");
     drop(client);
     let gone = event(&daemon, "client disconnected", "name", "desk");
     assert_eq!(gone["client"], connected["client"]);
-    let mut stranger = std::os::unix::net::UnixStream::connect(world.door(1)).unwrap();
+    let mut stranger = std::os::unix::net::UnixStream::connect(world.socket_path(1)).unwrap();
     stranger.write_all(&[0xff; 64]).unwrap();
     let away = event(&daemon, "client sent away", "reason", "malformed");
     assert_eq!(text(&away, "level"), "WARN");
@@ -104,7 +104,7 @@ fn a_signal_has_the_log_tell_more() {
     let daemon = world.daemon(&["--nodes", "1", "--log", "warn"]);
     daemon.signal(Signal::USR1);
     daemon.says("told by SIGUSR1 to log more");
-    let _client = Client::connect(&Address::Unix(world.door(1)), &ConnectOptions::default()).unwrap();
+    let _client = Client::connect(&Address::Unix(world.socket_path(1)), &ConnectOptions::default()).unwrap();
     daemon.says("client connected");
 }
 
@@ -125,7 +125,7 @@ fn a_daemon_whose_log_is_stuck_serves_on_and_ends() {
     let words = ["daemon", "--cluster", &world.cluster, "--nodes", "1"];
     let mut daemon = Killed(world.command(&words).stderr(log).spawn().unwrap());
     support::wait_until("it serves", || {
-        let client = Client::connect(&Address::Unix(world.door(1)), &ConnectOptions::default());
+        let client = Client::connect(&Address::Unix(world.socket_path(1)), &ConnectOptions::default());
         client.is_ok_and(|mut client| client.status(std::time::Duration::from_secs(1)).is_ok())
     });
     rustix::process::kill_process(rustix::process::Pid::from_child(&daemon.0), Signal::TERM).unwrap();

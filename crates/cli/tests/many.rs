@@ -20,14 +20,14 @@ fn group(client: usize, number: usize) -> GroupName {
 
 /// Joins a hundred groups of its own.
 fn enter(world: &World, number: usize) -> Client {
-    let mut client = Client::connect(&Address::Unix(world.door(1)), &ConnectOptions::default()).unwrap();
+    let mut client = Client::connect(&Address::Unix(world.socket_path(1)), &ConnectOptions::default()).unwrap();
     (0..EACH).for_each(|at| assert!(client.join(&group(number, at)).unwrap() > 0));
     client
 }
 
 /// How many groups a daemon knows, and what they take in bytes as it counts.
 fn look(world: &World, node: u16) -> (u64, u64) {
-    let mut client = Client::connect(&Address::Unix(world.door(node)), &ConnectOptions::default()).unwrap();
+    let mut client = Client::connect(&Address::Unix(world.socket_path(node)), &ConnectOptions::default()).unwrap();
     let status = client.status(PATIENCE).unwrap();
     (status.counter("groups").unwrap(), status.counter("group_bytes").unwrap())
 }

@@ -17,7 +17,7 @@ fn one_daemon_serves_a_sender_and_a_receiver_without_any_configuration() {
     let daemon = world.daemon(&[]);
     assert_eq!(
         daemon.ready,
-        format!("ready: node 1 of cluster {} serves clients at {}", world.cluster, world.door(1).display())
+        format!("ready: node 1 of cluster {} serves clients at {}", world.cluster, world.socket_path(1).display())
     );
     let mut receive = world.start(&["receive", "--count", "3", "--timeout", "30s"], None);
     receive.says("1 member");
@@ -230,7 +230,7 @@ fn sigterm_ends_a_daemon_cleanly_and_frees_its_place() {
     daemon.signal(Signal::TERM);
     let (code, log) = daemon.wait();
     assert_eq!(code, 0, "{log}");
-    assert!(!world.door(1).exists());
+    assert!(!world.socket_path(1).exists());
     let again = world.daemon(&[]);
     assert!(again.ready.starts_with("ready: node 1 "));
 }
@@ -313,7 +313,7 @@ fn a_client_that_talks_nonsense_disturbs_nobody() {
     let mut receive = world.start(&["receive", "--count", "1", "--timeout", "30s"], None);
     receive.says("1 member");
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 4096], &[0, 0, 0, 0], &[]] {
-        let mut stream = UnixStream::connect(world.door(1)).unwrap();
+        let mut stream = UnixStream::connect(world.socket_path(1)).unwrap();
         // The daemon may have hung up already: then it has made up its mind.
         let _ = stream.write_all(garbage);
     }
@@ -414,7 +414,7 @@ fn a_daemon_whose_log_nobody_reads_serves_on_and_ends_well() {
     let mut ready = String::new();
     BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut ready).unwrap();
     assert!(ready.starts_with("ready: "), "{ready}");
-    let mut stranger = UnixStream::connect(world.door(1)).unwrap();
+    let mut stranger = UnixStream::connect(world.socket_path(1)).unwrap();
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     let mut turned_away = Vec::new();
     let _ = stranger.read_to_end(&mut turned_away);

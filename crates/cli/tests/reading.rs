@@ -155,7 +155,7 @@ fn the_replay_example_builds_its_list_from_what_was_said_before() {
     let _daemons: Vec<_> = ["1", "2", "3"].iter().map(|node| daemon(&world, node)).collect();
     let ran = world.run(&["send", "--node", "1", "--group", "stock", "tea 5", "milk 2", "tea -1"]);
     assert_eq!(ran.code, 0, "{}", ran.errors);
-    let client = Client::connect(&Address::Unix(world.door(2)), &ConnectOptions::default()).unwrap();
+    let client = Client::connect(&Address::Unix(world.socket_path(2)), &ConnectOptions::default()).unwrap();
     let mut stock = Stock::read(client, &GroupName::new("stock").unwrap(), ReadFrom::Start).unwrap();
     while !stock.is_current() {
         assert!(stock.step(Duration::from_secs(60)).unwrap());

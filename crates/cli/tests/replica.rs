@@ -254,7 +254,8 @@ fn in_a_minority_commands_wait_or_are_refused_with_the_cause_and_go_on_behind_it
 fn where_no_policy_says_who_goes_on_a_replica_ends_with_the_remedy() {
     let world = World::new();
     let _daemon = world.daemon(&["--node", "1"]);
-    let replica = Replica::start(Store::default(), &group(), Options::at(&[Address::Unix(world.door(1))])).unwrap();
+    let replica =
+        Replica::start(Store::default(), &group(), Options::at(&[Address::Unix(world.socket_path(1))])).unwrap();
     let error = replica.call("set a 1").unwrap_err();
     assert!(matches!(&error, Error::Session(why) if why.contains("primary = \"majority\"")), "{error}");
 }

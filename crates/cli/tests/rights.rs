@@ -54,7 +54,7 @@ fn users_and_addresses_may_do_what_the_file_says_and_a_hangup_changes_it() {
          [[rights]]\nrule = \"far\"\nwho = [\"address:127.0.0.0/8\"]\ngroups = [\"news\"]\nallow = [\"join\"]\nnames = [\"far-*\"]\n"
     );
     let (daemon, tcp) = start(&world, &rules);
-    let near = Address::Unix(world.door(1));
+    let near = Address::Unix(world.socket_path(1));
     let mut near = Client::connect(&near, &ConnectOptions::default()).unwrap();
     let error = Client::connect(&tcp, &ConnectOptions::default().called("bob").unwrap()).unwrap_err();
     let Error::NotWelcome(farewell) = error else { panic!("{error}") };

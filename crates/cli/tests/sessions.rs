@@ -227,7 +227,7 @@ fn the_lines_of_a_feed_are_ordered_once_though_its_daemon_is_killed() {
 fn where_no_policy_says_who_goes_on_a_session_is_refused_with_the_remedy() {
     let world = World::new();
     let _daemon = world.daemon(&["--node", "1"]);
-    let mut session = Session::connect(&[Address::Unix(world.door(1))], options()).unwrap();
+    let mut session = Session::connect(&[Address::Unix(world.socket_path(1))], options()).unwrap();
     let error = session.settle_or_error();
     let Error::NotOpened(refusal) = &error else { panic!("{error}") };
     assert_eq!(refusal.cause, OpenRefusalCause::NoPolicy);
@@ -245,10 +245,10 @@ fn who_finds_no_daemon_is_told_so_in_time() {
 #[test]
 fn daemons_that_let_it_in_and_send_it_away_are_not_asked_without_a_pause_or_for_ever() {
     let world = World::new();
-    let door = world.path("door");
-    let listener = std::os::unix::net::UnixListener::bind(&door).unwrap();
+    let outer_path = world.path("outer.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&outer_path).unwrap();
     let daemon = world.daemon(&["--node", "1"]);
-    let (inner, asked) = (world.door(1), Arc::new(AtomicUsize::new(0)));
+    let (inner, asked) = (world.socket_path(1), Arc::new(AtomicUsize::new(0)));
     let count = Arc::clone(&asked);
     thread::spawn(move || {
         for outer in listener.incoming() {
@@ -257,7 +257,7 @@ fn daemons_that_let_it_in_and_send_it_away_are_not_asked_without_a_pause_or_for_
         }
     });
     let within = Duration::from_secs(2);
-    let session = Session::connect(&[Address::Unix(door)], options().reconnect_within(within));
+    let session = Session::connect(&[Address::Unix(outer_path)], options().reconnect_within(within));
     let error = session.map_or_else(|error| error, |mut session| session.settle_or_error());
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     let asked = asked.load(Ordering::Relaxed);

@@ -18,7 +18,7 @@ fn group() -> GroupName {
 }
 
 fn connect(world: &World, node: u16, options: &ConnectOptions) -> Client {
-    let mut client = Client::connect(&Address::Unix(world.door(node)), options).unwrap();
+    let mut client = Client::connect(&Address::Unix(world.socket_path(node)), options).unwrap();
     client.join(&group()).unwrap();
     client.wait_ordered(PATIENCE).unwrap();
     client
@@ -212,7 +212,7 @@ fn a_client_that_knows_nothing_of_memory_is_served_and_what_else_one_attaches_do
     let mut daemon = world.daemon(&["--log", "debug"]);
     let mut answers = Vec::new();
     for attach in [false, true] {
-        let mut stream = UnixStream::connect(world.door(1)).unwrap();
+        let mut stream = UnixStream::connect(world.socket_path(1)).unwrap();
         match attach {
             false => stream.write_all(&hello()).unwrap(),
             true => consort_shm::send(stream.as_fd(), &hello(), std::io::stdin().as_fd()).map(drop).unwrap(),

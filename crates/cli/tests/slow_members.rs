@@ -78,7 +78,7 @@ struct Stage {
 }
 
 fn connect(world: &World, node: u16, options: &ConnectOptions) -> Client {
-    Client::connect(&Address::Unix(world.door(node)), options).unwrap()
+    Client::connect(&Address::Unix(world.socket_path(node)), options).unwrap()
 }
 
 fn receiver(world: &World, options: &ConnectOptions, stops: Option<mpsc::Receiver<()>>) -> Receiver {
@@ -256,7 +256,7 @@ fn a_policy_that_the_daemon_does_not_allow_is_refused_with_those_that_it_does() 
     let world = World::new();
     let _daemon = world.daemon(&[]);
     let options = ConnectOptions::default().slow(SlowPolicy::Block);
-    match Client::connect(&Address::Unix(world.door(1)), &options) {
+    match Client::connect(&Address::Unix(world.socket_path(1)), &options) {
         Err(Error::NotWelcome(farewell)) => {
             assert_eq!(farewell.reason, DisconnectReason::NotAllowed);
             assert!(farewell.text.contains("only for disconnect, spool, demote"), "{}", farewell.text);

@@ -31,9 +31,9 @@ fn let_through(directory: &Path) {
 
 /// Sends a line to the first daemon as somebody else.
 fn send_as(world: &World, program: &Path, user: u32, group: u32) -> Ran {
-    let door = world.door(1).display().to_string();
+    let address = world.socket_path(1).display().to_string();
     let mut command = Command::new(program);
-    command.args(["send", "--daemon", &door, "hello"]).uid(user).gid(group).current_dir("/");
+    command.args(["send", "--daemon", &address, "hello"]).uid(user).gid(group).current_dir("/");
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ran { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), errors: text(&output.stderr) }

@@ -30,7 +30,7 @@ fn a_send_that_waits_because_a_daemon_is_stopped_says_so() {
     let daemons = world.daemons(2, &[]);
     support::wait_until("both are in one view", || are_two(&world));
     let group = GroupName::new(b"orders").unwrap();
-    let mut client = Client::connect(&Address::Unix(world.door(1)), &ConnectOptions::default()).unwrap();
+    let mut client = Client::connect(&Address::Unix(world.socket_path(1)), &ConnectOptions::default()).unwrap();
     let mut seen = Vec::new();
     support::wait_until("the membership is named", || {
         daemons[1].signal(Signal::STOP);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub const PATIENCE: Duration = Duration::from_secs(55);
 
-/// Daemons out of a file, each with a door of its own.
+/// Daemons out of a file, each with a client address of its own.
 pub struct Cluster {
     pub world: World,
     words: Vec<Vec<String>>,
@@ -62,7 +62,7 @@ impl Cluster {
     }
 
     pub fn address(&self, at: usize) -> Address {
-        Address::Unix(self.world.door(at as u16 + 1))
+        Address::Unix(self.world.socket_path(at as u16 + 1))
     }
 
     /// All daemons, this one first.

@@ -85,7 +85,7 @@ impl World {
         path.display().to_string()
     }
 
-    pub fn door(&self, node: u16) -> PathBuf {
+    pub fn socket_path(&self, node: u16) -> PathBuf {
         self.path("run").join(&self.cluster).join(format!("node-{node}.sock"))
     }
 

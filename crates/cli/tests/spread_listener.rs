@@ -1,4 +1,4 @@
-//! The door for Spread clients of real daemons, over real sockets.
+//! The Spread listener of real daemons, over real sockets.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests run real processes")]
 
 #[path = "../../spread/src/tests/client.rs"]
@@ -80,8 +80,8 @@ impl<S: Read + Write> Session<S> {
     }
 }
 
-/// A daemon with a door for Spread at this port and this socket file.
-fn door(world: &World) -> (Daemon, u16, String) {
+/// A daemon with a Spread listener at this port and this socket file.
+fn with_spread(world: &World) -> (Daemon, u16, String) {
     let (port, unix) = (free_port(), world.path("spread.sock").display().to_string());
     let text = format!(
         "cluster = \"{}\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{}\"\n[spread]\nport = {port}\nunix = \"{unix}\"\n",
@@ -108,7 +108,7 @@ fn unix(path: &str) -> UnixStream {
 fn spread_clients_and_native_ones_share_groups_and_know_each_other_by_name() {
     //= S01 test
     let world = World::new();
-    let (_daemon, port, path) = door(&world);
+    let (_daemon, port, path) = with_spread(&world);
     let mut alice = enter(unix(&path), "alice").ok().unwrap();
     alice.send(JOIN, &["room"], 0, b"");
     assert_eq!(alice.view(), (0x100, vec!["#alice#n1".to_owned()]));
@@ -144,7 +144,7 @@ fn leaving_and_ending_are_told_as_spread_tells_them() {
     //= S35 test
     //= S41 test
     let world = World::new();
-    let (_daemon, port, _) = door(&world);
+    let (_daemon, port, _) = with_spread(&world);
     let [mut alice, mut bob] = ["alice", "bob"].map(|name| enter(tcp(port), name).ok().unwrap());
     for group in ["one", "two"] {
         alice.send(JOIN, &[group], 0, b"");
@@ -170,7 +170,7 @@ fn leaving_and_ending_are_told_as_spread_tells_them() {
 fn a_name_is_one_clients_at_a_time() {
     //= S06 test
     let world = World::new();
-    let (_daemon, port, path) = door(&world);
+    let (_daemon, port, path) = with_spread(&world);
     let mut silent = tcp(port);
     silent.write_all(&[5, 0, 1, 1, 3, b'b', b'o', b'b']).unwrap();
     assert_eq!(read(&mut silent, 6), b"\x05NULL ");
@@ -186,7 +186,7 @@ fn a_name_is_one_clients_at_a_time() {
 fn what_spread_clients_cannot_be_told_is_refused_to_its_sender_and_goes_through_without_them() {
     //= S21 test
     let world = World::new();
-    let (_daemon, port, _) = door(&world);
+    let (_daemon, port, _) = with_spread(&world);
     let large = "x".repeat(143_121);
     let mut native = world.start(&["receive", "--group", "room", "--count", "1", "--timeout", "60s"], None);
     native.says("1 member");
@@ -205,11 +205,11 @@ fn what_spread_clients_cannot_be_told_is_refused_to_its_sender_and_goes_through_
 }
 
 #[test]
-fn garbage_at_the_door_leaves_the_daemon_alive_and_others_undisturbed() {
+fn garbage_at_the_listener_leaves_the_daemon_alive_and_others_undisturbed() {
     //= S02 test
     //= S40 test
     let world = World::new();
-    let (mut daemon, port, path) = door(&world);
+    let (mut daemon, port, path) = with_spread(&world);
     let mut alice = enter(unix(&path), "alice").ok().unwrap();
     alice.send(JOIN, &["room"], 0, b"");
     alice.view();
@@ -237,7 +237,7 @@ fn garbage_at_the_door_leaves_the_daemon_alive_and_others_undisturbed() {
 }
 
 #[test]
-fn a_daemon_that_opens_the_door_to_other_machines_says_that_nothing_is_encrypted() {
+fn a_daemon_that_listens_for_other_machines_says_that_nothing_is_encrypted() {
     //= S42 test
     let world = World::new();
     let text = format!(
