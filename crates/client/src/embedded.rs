@@ -100,10 +100,10 @@ impl Builder {
     pub fn start(self) -> Result<Node, EmbedError> {
         let ready = prepare(self.settings()?, self.node, ask)?;
         let stop = Stop::new().map_err(|error| EmbedError(format!("cannot make a pair of sockets: {error}")))?;
-        let door = Address::Unix(ready.card.door.clone());
+        let address = Address::Unix(ready.card.door.clone());
         let id = ready.card.node;
         let thread = run(ready, stop.clone(), id)?;
-        Ok(Node { id, door, stop, thread: Some(thread) })
+        Ok(Node { id, address, stop, thread: Some(thread) })
     }
 
     fn settings(&self) -> Outcome<Settings> {
@@ -127,9 +127,9 @@ impl Builder {
 }
 
 /// The metrics ask like any client.
-fn ask(door: &Path) -> Result<Vec<(String, String)>, String> {
+fn ask(socket: &Path) -> Result<Vec<(String, String)>, String> {
     let options = ConnectOptions::default().without_shared_memory();
-    let mut client = Client::connect(&Address::Unix(door.into()), &options).map_err(|error| error.to_string())?;
+    let mut client = Client::connect(&Address::Unix(socket.into()), &options).map_err(|error| error.to_string())?;
     client.status(Duration::from_secs(5)).map(Status::into_pairs).map_err(|error| error.to_string())
 }
 
@@ -142,7 +142,7 @@ fn run(ready: Ready, stop: Stop, id: u16) -> Result<JoinHandle<Outcome>, EmbedEr
 #[derive(Debug)]
 pub struct Node {
     id: u16,
-    door: Address,
+    address: Address,
     stop: Stop,
     thread: Option<JoinHandle<Outcome>>,
 }
@@ -154,8 +154,8 @@ impl Node {
     }
 
     /// Where it serves clients of this machine.
-    pub const fn door(&self) -> &Address {
-        &self.door
+    pub const fn address(&self) -> &Address {
+        &self.address
     }
 
     /// A client of it. There may be many.
@@ -163,7 +163,7 @@ impl Node {
     /// # Errors
     /// As [`Client::connect`]; also when the node has ended.
     pub fn connect(&self, options: &ConnectOptions) -> Result<Client, Error> {
-        Client::connect(&self.door, options)
+        Client::connect(&self.address, options)
     }
 
     /// Leaves the cluster in good order: the others are told, and its clients read what waits for them.

@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn any_time_becomes_one_that_the_kernel_takes() {
-        let door = TcpListener::bind("127.0.0.1:0").unwrap();
-        let stream = TcpStream::connect(door.local_addr().unwrap()).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         for (silence, wanted) in
             [(0, (30, 10, 60_000)), (90, (45, 15, 90_000)), (u64::MAX, (10_800, 3_600, 21_600_000))]
         {

@@ -173,11 +173,11 @@ mod tests {
     fn connecting_is_a_span_that_tells_how_it_ended() {
         let notes = Notes::default();
         tracing::subscriber::with_default(notes.clone(), || {
-            let nowhere = "/nonexistent/door".parse().unwrap();
+            let nowhere = "/nonexistent/socket".parse().unwrap();
             crate::Client::connect(&nowhere, &crate::ConnectOptions::default()).unwrap_err();
         });
         let told = notes.0.lock().unwrap().clone();
-        assert!(told.starts_with("[connect address=unix:/nonexistent/door]\n>"), "{told}");
-        assert!(told.contains("message=not connected error=cannot connect to unix:/nonexistent/door"), "{told}");
+        assert!(told.starts_with("[connect address=unix:/nonexistent/socket]\n>"), "{told}");
+        assert!(told.contains("message=not connected error=cannot connect to unix:/nonexistent/socket"), "{told}");
     }
 }

@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// A client that has said hello with an offer, and the daemon's end of its socket with what came there.
 fn offered() -> (DaemonStream, TransportReader, UnixStream, consort_shm::MemoryFile) {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("door");
+    let path = folder.path().join("socket");
     let listener = UnixListener::bind(&path).unwrap();
     let mut stream = DaemonStream::connect(&Address::Unix(path), &crate::ConnectOptions::default()).unwrap().0;
     let offer = offer();
