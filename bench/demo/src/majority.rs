@@ -151,7 +151,7 @@ fn name(node: u16, count: u64) -> String {
 }
 
 fn connect(testbed: &Testbed, node: u16) -> Outcome<Client> {
-    Client::connect(&Address::Unix(testbed.door(node)), &ConnectOptions::default())
+    Client::connect(&Address::Unix(testbed.socket_path(node)), &ConnectOptions::default())
         .trying(|| format!("cannot connect to node {node}"))
 }
 

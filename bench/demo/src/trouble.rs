@@ -72,7 +72,7 @@ pub fn play(testbed: &mut Testbed, nodes: u16, protocol: Protocol, story: &Story
 
 impl Act<'_> {
     fn seat(&mut self, node: u16, nodes: u16) -> Outcome {
-        let visitor = Visitor::connect(self.testbed.door(node), GROUP)?;
+        let visitor = Visitor::connect(self.testbed.socket_path(node), GROUP)?;
         let number = self.audience.next_number();
         let witness = self.scene.notes.welcome(number, clock::now_ns(), visitor.welcome());
         let service = |count: u64| if count.is_multiple_of(SAFE) { Service::Safe } else { Service::Agreed };

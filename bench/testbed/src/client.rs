@@ -1,14 +1,14 @@
 //! A client of a measurement, whichever end of whichever system.
-use super::job::{Door, Job, Report, Role};
+use super::job::{ClientAddress, Job, Report, Role};
 use super::system::System;
 use super::watch::{Starter, tell};
-use super::{door, receiver, sender};
+use super::{ends, receiver, sender};
 use consort_daemon::failure::Outcome;
 
 /// Is a client until it is not wanted any more.
 pub fn be_client(job: &Job, starter: &dyn Starter, systems: &[&dyn System]) -> Outcome {
-    if let Door::Other { system, at } = &job.door
-        && let Some(failure) = door::named(systems, system)?.become_client(job, at)
+    if let ClientAddress::Other { system, at } = &job.address
+        && let Some(failure) = ends::named(systems, system)?.become_client(job, at)
     {
         tell(&Report::Failed(format!("the client of {system} at node {}: {}", job.index + 1, failure.message)))?;
         return Err(failure);

@@ -32,7 +32,7 @@ impl Testbed {
 /// One that does not answer does not lead.
 fn status(testbed: &Testbed, node: u16) -> Option<Status> {
     let options = ConnectOptions::default().connect_within(ANSWER);
-    Client::connect(&Address::Unix(testbed.door(node)), &options).and_then(|mut me| me.status(ANSWER)).ok()
+    Client::connect(&Address::Unix(testbed.socket_path(node)), &options).and_then(|mut me| me.status(ANSWER)).ok()
 }
 
 fn does_lead(status: &Status) -> bool {

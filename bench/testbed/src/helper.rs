@@ -34,7 +34,7 @@ pub enum Task {
     /// Take what is multicast; says how much came.
     ReceiveFlood(FloodPlan),
     /// Connect to a socket, say so, and read to the end; says how many bytes came.
-    ReadStream { door: PathBuf },
+    ReadStream { path: PathBuf },
 }
 
 impl Task {
@@ -55,7 +55,7 @@ pub fn main(words: &[OsString], systems: &[&dyn System]) -> Outcome {
         Task::Embed(words) => host::run(words),
         Task::PassHopsOn { next, spin } => pass_hops_on(next, spin),
         Task::ReceiveFlood(plan) => receive_flood(&plan),
-        Task::ReadStream { door } => read_stream(&door),
+        Task::ReadStream { path } => read_stream(&path),
     }
 }
 
@@ -78,8 +78,8 @@ fn receive_flood(plan: &FloodPlan) -> Outcome {
     tell(&flooded.packets_per_second())
 }
 
-fn read_stream(door: &Path) -> Outcome {
-    let mut stream = UnixStream::connect(door).trying(|| format!("cannot connect to {}", door.display()))?;
+fn read_stream(path: &Path) -> Outcome {
+    let mut stream = UnixStream::connect(path).trying(|| format!("cannot connect to {}", path.display()))?;
     tell(&true)?;
     let (mut room, mut sum) = (vec![0; 256 << 10], 0u64);
     loop {

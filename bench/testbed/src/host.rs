@@ -1,6 +1,7 @@
 //! A node in one process with its clients: what such a process does, and how a testbed talks with it.
 //!
-//! The node runs as programs run it that embed one; each client has a thread of its own and connects at the node's door.
+//! The node runs as programs run it that embed one; each client has a thread of its own and connects at
+//! the node's client address.
 use super::Testbed;
 use super::client::be_client;
 use super::job::{Go, Job, Report};

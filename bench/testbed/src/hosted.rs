@@ -1,5 +1,5 @@
 //! Somebody else's daemons, run for a comparison and gone with it.
-use super::{Door, Process, Testbed};
+use super::{ClientAddress, Process, Testbed};
 use consort_daemon::clock;
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use std::path::Path;
@@ -12,7 +12,7 @@ const START: u64 = 30_000_000_000;
 #[derive(Debug)]
 pub struct Hosted {
     pub words: Vec<String>,
-    pub doors: Vec<Door>,
+    pub addresses: Vec<ClientAddress>,
     /// Whether only members of a group may send to it.
     pub members_only: bool,
 }
@@ -20,7 +20,7 @@ pub struct Hosted {
 /// Somebody else's daemons that run.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub doors: Vec<Door>,
+    pub addresses: Vec<ClientAddress>,
     pub ids: Vec<u32>,
     pub members_only: bool,
 }
@@ -29,15 +29,15 @@ impl Testbed {
     /// Runs such daemons, one for each node. `script` is told a directory that goes away with them.
     pub fn host(name: &str, nodes: u16, script: impl FnOnce(&Path) -> Outcome<Hosted>) -> Outcome<Self> {
         let mut testbed = Self::new(nodes, &[])?;
-        let Hosted { words, doors, members_only } = script(testbed.directory())?;
+        let Hosted { words, addresses, members_only } = script(testbed.directory())?;
         let process = Process::start_parent(0, name, &words, testbed.directory.path(), &testbed.tell)?;
         testbed.daemons.insert(0, process);
         testbed.started = 1;
         let ids = testbed.await_hosted(name)?;
-        if ids.len() != usize::from(nodes) || doors.len() != ids.len() {
+        if ids.len() != usize::from(nodes) || addresses.len() != ids.len() {
             return Err(Failure::new(format!("{name}: {} daemons run instead of {nodes}", ids.len())));
         }
-        testbed.hosted = Some(Running { doors, ids, members_only });
+        testbed.hosted = Some(Running { addresses, ids, members_only });
         Ok(testbed)
     }
 

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 /// Where a client connects, and how it speaks there.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Door {
+pub enum ClientAddress {
     /// The socket of a daemon of this program.
     Native(PathBuf),
     /// A daemon of another system, by the name of the system, and where it is in that system's words.
     Other { system: String, at: String },
 }
 
-impl Door {
+impl ClientAddress {
     /// A daemon of another system.
     pub fn other(system: &str, at: impl ToString) -> Self {
         Self::Other { system: system.to_owned(), at: at.to_string() }
@@ -25,7 +25,7 @@ impl Door {
 pub struct Job {
     pub role: Role,
     /// Its daemon.
-    pub door: Door,
+    pub address: ClientAddress,
     /// Which of the clients in this role it is, from 0.
     pub index: u16,
     /// How many there are in each role.

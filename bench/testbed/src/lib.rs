@@ -6,7 +6,7 @@
 mod audience;
 mod client;
 mod coordinator;
-mod door;
+mod ends;
 mod floods;
 pub mod helper;
 mod host;
@@ -40,7 +40,7 @@ pub use audience::Audience;
 pub use consort_cargo::{cargo, library_for_tests, program, program_for_tests};
 pub use floods::FloodPlan;
 pub use hosted::Hosted;
-pub use job::Door;
+pub use job::ClientAddress;
 pub use judge::promised;
 pub use message::{HEADER, Kind, Stamp};
 pub use observer::{Heard, Task, Told, Visitor};
@@ -234,7 +234,7 @@ impl Testbed {
 
     /// Asks the first daemon from now on how long the token takes to go round.
     pub fn watch_rotations(&self) -> Outcome<Rotations> {
-        if self.hosted.is_some() { Ok(Rotations::unheard()) } else { Rotations::watch(self.door(1)) }
+        if self.hosted.is_some() { Ok(Rotations::unheard()) } else { Rotations::watch(self.socket_path(1)) }
     }
 
     /// The node of which the client in a role with this number is one.
@@ -243,9 +243,9 @@ impl Testbed {
     }
 
     /// Where the clients of a node connect.
-    fn client_door(&self, node: u16) -> Door {
-        let hosted = self.hosted.as_ref().and_then(|hosted| hosted.doors.get(usize::from(node) - 1).cloned());
-        hosted.unwrap_or_else(|| Door::Native(self.door(node)))
+    fn client_address(&self, node: u16) -> ClientAddress {
+        let hosted = self.hosted.as_ref().and_then(|hosted| hosted.addresses.get(usize::from(node) - 1).cloned());
+        hosted.unwrap_or_else(|| ClientAddress::Native(self.socket_path(node)))
     }
 
     /// Whether only members of a group may send to it: there, one process of a node both sends and receives.
@@ -254,7 +254,7 @@ impl Testbed {
     }
 
     /// The socket of a node's daemon.
-    pub fn door(&self, node: u16) -> PathBuf {
+    pub fn socket_path(&self, node: u16) -> PathBuf {
         self.runtime_dir().door(node)
     }
 

@@ -73,9 +73,9 @@ struct Wants {
 
 impl Visitor {
     /// Connects to a daemon.
-    pub fn connect(door: PathBuf, group: &str) -> Outcome<Self> {
+    pub fn connect(socket: PathBuf, group: &str) -> Outcome<Self> {
         let options = ConnectOptions::default().with_views();
-        let mut client = Client::connect(&Address::Unix(door), &options).map_err(said)?;
+        let mut client = Client::connect(&Address::Unix(socket), &options).map_err(said)?;
         let group = GroupName::new(group.as_bytes()).trying(|| "group".into())?;
         client.join(&group).map_err(said)?;
         Ok(Self { client, group })

@@ -1,5 +1,5 @@
 //! The receiving client of a measurement.
-use super::door;
+use super::ends;
 use super::job::{Go, Job, Received, Report};
 use super::message::{Kind, Stamp};
 use super::sequence::Sequence;
@@ -22,7 +22,7 @@ pub fn run(job: &Job, starter: &dyn Starter, systems: &[&dyn System]) -> Outcome
 }
 
 fn receive_all(job: &Job, starter: &dyn Starter, systems: &[&dyn System]) -> Outcome {
-    let mut listener = door::listen(job, systems)?;
+    let mut listener = ends::listen(job, systems)?;
     starter.tell(&Report::Ready)?;
     let go = starter.go()?;
     let mut seen = Seen::new(job, go)?;

@@ -30,9 +30,9 @@ impl Rotations {
         Self { heard: Arc::default(), end: Arc::default() }
     }
 
-    /// Asks the daemon behind a door from now on, until this is dropped.
-    pub fn watch(door: PathBuf) -> Outcome<Self> {
-        let mut client = Client::connect(&Address::Unix(door), &ConnectOptions::default()).map_err(said)?;
+    /// Asks the daemon at a socket from now on, until this is dropped.
+    pub fn watch(socket: PathBuf) -> Outcome<Self> {
+        let mut client = Client::connect(&Address::Unix(socket), &ConnectOptions::default()).map_err(said)?;
         let watch = Self::unheard();
         let (heard, end) = (Arc::clone(&watch.heard), Arc::clone(&watch.end));
         std::thread::spawn(move || {

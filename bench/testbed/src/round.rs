@@ -135,7 +135,7 @@ impl Round {
     fn job(&self, role: Role, index: u16, [senders, receivers]: [u16; 2], testbed: &Testbed) -> Job {
         Job {
             role,
-            door: testbed.client_door(testbed.home(index)),
+            address: testbed.client_address(testbed.home(index)),
             index,
             senders,
             receivers,

@@ -73,7 +73,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Door;
+    use crate::job::ClientAddress;
     use crate::job::{Load, Role};
 
     const GO: Go = Go { start: 1_000, from: 1_000, until: 1_000_001_000 };
@@ -81,7 +81,7 @@ mod tests {
     fn schedule(pace: Pace, cut: bool) -> Schedule {
         let job = Job {
             role: Role::Sender,
-            door: Door::Native("".into()),
+            address: ClientAddress::Native("".into()),
             index: 1,
             senders: 2,
             receivers: 1,

@@ -1,5 +1,5 @@
 //! The sending client of a measurement.
-use super::door;
+use super::ends;
 use super::job::{Go, Job, Load, Report, Sent};
 use super::lines_of;
 use super::message::{HEADER, Kind, Stamp};
@@ -72,7 +72,7 @@ struct Sender<'j> {
 
 impl<'j> Sender<'j> {
     fn connect(job: &'j Job, systems: &[&dyn System]) -> Outcome<Self> {
-        Ok(Self { job, speaker: door::speak(job, systems)?, message: Vec::new(), number: 0 })
+        Ok(Self { job, speaker: ends::speak(job, systems)?, message: Vec::new(), number: 0 })
     }
 
     /// Sends all that is due, and waits until it is ordered.

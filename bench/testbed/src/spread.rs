@@ -194,8 +194,8 @@ impl Session {
     ///
     /// # Errors
     /// The system's; or that the daemon does not let it in.
-    pub fn enter(door: &Path, user: &str, patience: Duration) -> io::Result<Self> {
-        let stream = UnixStream::connect(door)?;
+    pub fn enter(socket: &Path, user: &str, patience: Duration) -> io::Result<Self> {
+        let stream = UnixStream::connect(socket)?;
         stream.set_write_timeout(Some(patience))?;
         Self::begin(stream, user, patience)
     }

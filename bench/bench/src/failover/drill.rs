@@ -136,7 +136,7 @@ impl Drill {
     }
 
     fn observe(&mut self, node: u16) -> Outcome {
-        let visitor = Visitor::connect(self.testbed.door(node), "failover")?;
+        let visitor = Visitor::connect(self.testbed.socket_path(node), "failover")?;
         let pace = Duration::from_secs_f64(f64::from(self.plan.nodes) / self.plan.rate);
         let all = self.plan.victim == Victim::Coordinator;
         let task = Task { make: Box::new(|_| (Service::Agreed, stamped())), pace, all };

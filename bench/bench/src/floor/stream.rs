@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// Writes messages of so many bytes for so long, so many in each write.
 pub fn measure(helpers: &Helpers, size: usize, messages: usize, span: Duration) -> Outcome<Writes> {
-    let door = helpers.directory().join(format!("stream-{messages}"));
-    let listener = UnixListener::bind(&door).trying(|| format!("cannot bind {}", door.display()))?;
-    let mut reader = helpers.start(&format!("stream-{messages}"), &Task::ReadStream { door })?;
+    let path = helpers.directory().join(format!("stream-{messages}"));
+    let listener = UnixListener::bind(&path).trying(|| format!("cannot bind {}", path.display()))?;
+    let mut reader = helpers.start(&format!("stream-{messages}"), &Task::ReadStream { path })?;
     let ready: bool = helpers.answer(&mut reader)?;
     let (mut stream, _) = listener.accept().trying(|| "cannot accept the reader of a stream".into())?;
     let cpu = || [usage::cpu(std::process::id()), usage::cpu(reader.id())];

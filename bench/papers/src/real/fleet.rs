@@ -37,7 +37,7 @@ impl<'a> Fleet<'a> {
         let program = Program::new(world.file.clone(), place.path(), &settings).map_err(text)?;
         let daemons = (0..nodes).map(|node| program.daemon(&world.network, node)).collect::<Result<Vec<_>, _>>();
         let mut fleet = Self { world, daemons: daemons.map_err(text)?, program, _place: place };
-        (0..nodes).try_for_each(|node| fleet.await_door(node))?;
+        (0..nodes).try_for_each(|node| fleet.await_listener(node))?;
         (0..nodes).try_for_each(|node| fleet.await_view(node))?;
         Ok(fleet)
     }
@@ -47,7 +47,7 @@ impl<'a> Fleet<'a> {
     /// # Errors
     /// The library's.
     pub fn client(&self, node: usize, options: &ConnectOptions) -> Result<Client, String> {
-        Client::connect(&Address::Unix(self.program.door(node)), options).map_err(text)
+        Client::connect(&Address::Unix(self.program.socket_path(node)), options).map_err(text)
     }
 
     /// A counter of one daemon; 0 where it has none of that name.
@@ -91,7 +91,7 @@ impl<'a> Fleet<'a> {
         std::mem::take(&mut self.daemons).into_iter().try_for_each(|daemon| daemon.end(END).map_err(text))
     }
 
-    fn await_door(&mut self, node: usize) -> Result<(), String> {
+    fn await_listener(&mut self, node: usize) -> Result<(), String> {
         let deadline = Instant::now() + PATIENCE;
         while !self.program.serves(node) {
             self.watch()?;

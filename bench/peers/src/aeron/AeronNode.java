@@ -40,8 +40,8 @@ final class AeronNode extends MeasuredNode implements ClusteredService, EgressLi
     private AeronCluster client;
     private volatile long session = -1;
 
-    /** The words: this node's number from 0, a directory, the bytes of a frame, a window of own messages, its door, a file
-     * to make once it is there, and five ports for each node. */
+    /** The words: this node's number from 0, a directory, the bytes of a frame, a window of own messages, its client port, a
+     * file to make once it is there, and five ports for each node. */
     public static void main(String[] words) throws Exception {
         int me = Integer.parseInt(words[0]);
         String[] ports = java.util.Arrays.copyOfRange(words, 6, words.length);

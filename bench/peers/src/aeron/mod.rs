@@ -5,7 +5,7 @@ use crate::tools::{address, free_addresses, quoted};
 use crate::{Peer, Tuning, Work};
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_testbed::job::Job;
-use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use consort_testbed::{ClientAddress, Hosted, Listener, Speaker, System, Testbed};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 
 /// The node's program.
 const NODE: (&str, &str) = ("AeronNode.java", include_str!("AeronNode.java"));
-/// Ports of a node beside its door: ingress, consensus, log, catch-up, archive.
+/// Ports of a node beside that for clients: ingress, consensus, log, catch-up, archive.
 const PORTS: usize = 5;
 
 /// Aeron Cluster. Its archives stand in the directory of temporary files.
@@ -46,15 +46,15 @@ impl Peer for Aeron {
         let jar = fs::canonicalize(jar).trying(|| format!("--aeron: {}", jar.display()))?;
         let nodes = usize::from(work.nodes);
         let addresses = free_addresses(nodes * (PORTS + 1))?;
-        let (doors, ports) = addresses.split_at(nodes);
+        let (client_addresses, ports) = addresses.split_at(nodes);
         let mut testbed = Testbed::host("aeron", work.nodes, |directory| {
             java::compile(self.name(), &jar, directory, NODE)?;
             let path = directory.join("aeron.sh");
-            let text = script(&jar, doors, ports, directory, tuning);
+            let text = script(&jar, client_addresses, ports, directory, tuning);
             fs::write(&path, text).trying(|| format!("cannot write {}", path.display()))?;
             Ok(Hosted {
                 words: ["sh".into(), path.display().to_string()].into(),
-                doors: doors.iter().map(|address| Door::other(self.name(), address)).collect(),
+                addresses: client_addresses.iter().map(|address| ClientAddress::other(self.name(), address)).collect(),
                 members_only: false,
             })
         })?;
@@ -74,22 +74,28 @@ fn has_no_cluster(jar: &Path) -> Option<String> {
 }
 
 /// All nodes start together: none is there before they have a leader. They take no heed of a gentler signal.
-fn script(jar: &Path, doors: &[SocketAddr], ports: &[SocketAddr], directory: &Path, tuning: &Tuning) -> String {
+fn script(
+    jar: &Path,
+    client_addresses: &[SocketAddr],
+    ports: &[SocketAddr],
+    directory: &Path,
+    tuning: &Tuning,
+) -> String {
     let words = |addresses: &[SocketAddr]| {
         let ports: Vec<_> = addresses.iter().map(|address| address.port().to_string()).collect();
         ports.join(" ")
     };
     let (jar, directory) = (quoted(jar), quoted(directory));
     let (frame, window) = (tuning.aeron_frame, tuning.aeron_window);
-    let (doors, ports) = (words(doors), words(ports));
+    let (client_addresses, ports) = (words(client_addresses), words(ports));
     format!(
         "cd {directory}
 {JOINED}node=0
 pids=
-for door in {doors}; do
+for address in {client_addresses}; do
   setpriv --pdeathsig KILL java --add-opens java.base/sun.nio.ch=ALL-UNNAMED \\
     --add-opens java.base/jdk.internal.misc=ALL-UNNAMED -cp {jar}:. AeronNode \\
-    $node node-$node {frame} {window} $door aeron-$node.joined {ports} < /dev/null > aeron-$node.log 2>&1 &
+    $node node-$node {frame} {window} $address aeron-$node.joined {ports} < /dev/null > aeron-$node.log 2>&1 &
   pids=\"$pids $!\"
   node=$((node + 1))
 done
@@ -117,10 +123,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("script");
         let at = |ports: std::ops::Range<u16>| ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let (doors, ports): (Vec<_>, Vec<_>) = (at(5..7).collect(), at(10..20).collect());
+        let (client_addresses, ports): (Vec<_>, Vec<_>) = (at(5..7).collect(), at(10..20).collect());
         let jar = Path::new("/opt/it's/aeron-all.jar");
-        let text = script(jar, &doors, &ports, directory.path(), &Tuning::default());
-        assert!(text.contains("for door in 5 6; do") && text.contains(" 8192 2000 $door "), "{text}");
+        let text = script(jar, &client_addresses, &ports, directory.path(), &Tuning::default());
+        assert!(text.contains("for address in 5 6; do") && text.contains(" 8192 2000 $address "), "{text}");
         assert!(
             text.contains("10 11 12 13 14 15 16 17 18 19 < /dev/null") && text.contains(r"-cp '/opt/it'\''s/"),
             "{text}"

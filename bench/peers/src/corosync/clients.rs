@@ -39,7 +39,7 @@ fn cc(directory: &Path, program: &str, words: &[&str]) -> Outcome {
     }
 }
 
-/// The door of Corosync is for that program only.
+/// The socket of Corosync is for that program only.
 pub fn apart() -> Failure {
     Failure::new("clients of Corosync are a program of their own")
 }
@@ -74,7 +74,7 @@ fn words(job: &Job) -> Outcome<[String; 8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_testbed::Door;
+    use consort_testbed::ClientAddress;
     use consort_testbed::Schedule;
     use consort_testbed::Seen;
     use consort_testbed::Times;
@@ -87,7 +87,7 @@ mod tests {
     fn job(index: u16, pace: Pace) -> Job {
         Job {
             role: Role::Receiver,
-            door: Door::other("Corosync", "daemon.pid"),
+            address: ClientAddress::other("Corosync", "daemon.pid"),
             index,
             senders: 2,
             receivers: 3,

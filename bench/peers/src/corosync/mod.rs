@@ -8,7 +8,7 @@ use crate::{Peer, Tuning, Work};
 use clients::{INSIDE, MEMBERS_MAX, compile};
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_testbed::job::Job;
-use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use consort_testbed::{ClientAddress, Hosted, Listener, Speaker, System, Testbed};
 use consort_types::Service;
 use std::fmt::Write;
 use std::fs;
@@ -112,8 +112,8 @@ fn start(program: &Path, nodes: u16, tuning: &Tuning) -> Outcome<Testbed> {
         write("corosync-node.sh".into(), node_script(&program))?;
         let file = directory.join("corosync.sh").display().to_string();
         let words = ["unshare", "--net", "sh", &file].map(String::from).into();
-        let door = |node| Door::other(Corosync.name(), pid_file(directory, node).display());
-        Ok(Hosted { words, doors: (1..=nodes).map(door).collect(), members_only: true })
+        let address = |node| ClientAddress::other(Corosync.name(), pid_file(directory, node).display());
+        Ok(Hosted { words, addresses: (1..=nodes).map(address).collect(), members_only: true })
     })
 }
 

@@ -49,10 +49,10 @@ abstract class MeasuredNode {
 
     /** Listens to helpers, says by a file that it does, and goes on for ever. */
     final void run(int port, Path joined) throws IOException {
-        ServerSocket door = new ServerSocket(port, 64, InetAddress.getLoopbackAddress());
+        ServerSocket listener = new ServerSocket(port, 64, InetAddress.getLoopbackAddress());
         Files.createFile(joined);
         while (true) {
-            Socket socket = door.accept();
+            Socket socket = listener.accept();
             new Thread(() -> serve(socket)).start();
         }
     }

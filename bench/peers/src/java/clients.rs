@@ -187,7 +187,7 @@ fn read(record: &[u8; RECORD]) -> Outcome<(u64, usize, &[u8])> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_testbed::Door;
+    use consort_testbed::ClientAddress;
     use consort_testbed::job::Role;
     use consort_testbed::{Kind, Stamp};
     use std::net::TcpListener;
@@ -198,7 +198,7 @@ mod tests {
     fn job(address: SocketAddr, pace: Pace) -> Job {
         Job {
             role: Role::Sender,
-            door: Door::other("JGroups", address),
+            address: ClientAddress::other("JGroups", address),
             index: 1,
             senders: 2,
             receivers: 3,

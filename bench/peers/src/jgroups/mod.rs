@@ -5,7 +5,7 @@ use crate::tools::{address, free_addresses, quoted};
 use crate::{Peer, Tuning, Work};
 use consort_daemon::failure::{Failure, Outcome, Trying};
 use consort_testbed::job::Job;
-use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use consort_testbed::{ClientAddress, Hosted, Listener, Speaker, System, Testbed};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -74,16 +74,16 @@ fn unfit(said: &str) -> Option<String> {
 fn start(jar: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
     let jar = fs::canonicalize(jar).trying(|| format!("--jgroups: {}", jar.display()))?;
     let addresses = free_addresses(usize::from(work.nodes) + 1)?;
-    let (shared, doors) = addresses.split_first().ok_or_else(|| Failure::new("no node is to run"))?;
+    let (shared, client_addresses) = addresses.split_first().ok_or_else(|| Failure::new("no node is to run"))?;
     let mut testbed = Testbed::host("jgroups", work.nodes, |directory| {
         java::compile(JGroups.name(), &jar, directory, NODE)?;
         let path = directory.join("jgroups.sh");
-        let text = script(&jar, shared.port(), doors, directory, tuning);
+        let text = script(&jar, shared.port(), client_addresses, directory, tuning);
         fs::write(&path, text).trying(|| format!("cannot write {}", path.display()))?;
         let words = ["sh".into(), path.display().to_string()].into();
         Ok(Hosted {
             words,
-            doors: doors.iter().map(|address| Door::other(JGroups.name(), address)).collect(),
+            addresses: client_addresses.iter().map(|address| ClientAddress::other(JGroups.name(), address)).collect(),
             members_only: false,
         })
     })?;
@@ -93,9 +93,9 @@ fn start(jar: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
 }
 
 /// The first node is alone for a moment: those that start together would each found a cluster, and merge late.
-fn script(jar: &Path, shared: u16, doors: &[SocketAddr], directory: &Path, tuning: &Tuning) -> String {
+fn script(jar: &Path, shared: u16, client_addresses: &[SocketAddr], directory: &Path, tuning: &Tuning) -> String {
     let (stack, window) = (tuning.stack.file(), tuning.jgroups_window);
-    let ports: Vec<String> = doors.iter().map(|door| door.port().to_string()).collect();
+    let ports: Vec<String> = client_addresses.iter().map(|address| address.port().to_string()).collect();
     let (jar, directory, ports) = (quoted(jar), quoted(directory), ports.join(" "));
     format!(
         "cd {directory}
@@ -143,8 +143,9 @@ mod tests {
     fn the_script_is_one_that_a_shell_understands() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("script");
-        let doors = [5, 6].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-        let text = script(Path::new("/opt/it's/jgroups.jar"), 7, &doors, directory.path(), &Tuning::default());
+        let client_addresses = [5, 6].map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        let text =
+            script(Path::new("/opt/it's/jgroups.jar"), 7, &client_addresses, directory.path(), &Tuning::default());
         assert!(text.contains("JGroupsNode udp.xml bench-7 $port jgroups-$node.joined 2000 "), "{text}");
         assert!(text.contains("for port in 5 6; do") && text.contains(r"-cp '/opt/it'\''s/jgroups.jar':."), "{text}");
         std::fs::write(&file, text).unwrap();

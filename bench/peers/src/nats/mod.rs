@@ -6,7 +6,7 @@ use crate::tools::{address, free_addresses, quoted, runs};
 use crate::{Peer, Tuning, Work};
 use consort_daemon::failure::{Outcome, Trying};
 use consort_testbed::job::Job;
-use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use consort_testbed::{ClientAddress, Hosted, Listener, Speaker, System, Testbed};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -69,8 +69,8 @@ fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
         }
         write("nats.sh".into(), script(&program, nodes, directory))?;
         let file = directory.join("nats.sh").display().to_string();
-        let doors = clients.iter().map(|address| Door::other(Nats.name(), address)).collect();
-        Ok(Hosted { words: ["sh", &file].map(String::from).into(), doors, members_only: false })
+        let addresses = clients.iter().map(|address| ClientAddress::other(Nats.name(), address)).collect();
+        Ok(Hosted { words: ["sh", &file].map(String::from).into(), addresses, members_only: false })
     })
 }
 

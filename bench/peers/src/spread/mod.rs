@@ -8,7 +8,7 @@ use crate::{Peer, Tuning, Work};
 use clients::PAYLOAD_MAX;
 use consort_daemon::failure::{Outcome, Trying};
 use consort_testbed::job::Job;
-use consort_testbed::{Door, Hosted, Listener, Speaker, System, Testbed};
+use consort_testbed::{ClientAddress, Hosted, Listener, Speaker, System, Testbed};
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
@@ -78,9 +78,9 @@ fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
         write("spread.sh", script(&program, nodes, port, directory))?;
         let file = directory.join("spread.sh").display().to_string();
         let words = ["unshare", "--net", "sh", &file].map(String::from).into();
-        let door = |node| Door::other(Spread.name(), directory.join(socket(node)).display());
-        let doors = (1..=nodes).map(door).collect();
-        Ok(Hosted { words, doors, members_only: false })
+        let address = |node| ClientAddress::other(Spread.name(), directory.join(socket(node)).display());
+        let addresses = (1..=nodes).map(address).collect();
+        Ok(Hosted { words, addresses, members_only: false })
     })
 }
 

@@ -80,11 +80,11 @@ impl Program {
 
     /// True once a node's daemon serves clients.
     pub fn serves(&self, node: usize) -> bool {
-        std::os::unix::net::UnixStream::connect(self.door(node)).is_ok()
+        std::os::unix::net::UnixStream::connect(self.socket_path(node)).is_ok()
     }
 
     /// The socket at which a node's daemon serves clients, from wherever they are.
-    pub fn door(&self, node: usize) -> PathBuf {
+    pub fn socket_path(&self, node: usize) -> PathBuf {
         self.place(node).join(CLUSTER).join(format!("node-{}.sock", node + 1))
     }
 

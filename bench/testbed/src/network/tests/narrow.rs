@@ -51,7 +51,7 @@ impl Fleet {
     }
 
     fn client(&self, node: usize) -> Client {
-        Client::connect(&Address::Unix(self.program.door(node)), &ConnectOptions::default()).unwrap()
+        Client::connect(&Address::Unix(self.program.socket_path(node)), &ConnectOptions::default()).unwrap()
     }
 
     fn take_frames_up_to(&self, frame_max: usize) {

@@ -50,7 +50,7 @@ impl Pair {
 
     /// A client beside the daemon, in the same group.
     fn near(&self) -> Client {
-        let mut client = Client::connect(&Address::Unix(self.program.door(0)), &options("near")).unwrap();
+        let mut client = Client::connect(&Address::Unix(self.program.socket_path(0)), &options("near")).unwrap();
         client.join(&group_name()).unwrap();
         client.wait_ordered(LONG).unwrap();
         client

@@ -1,22 +1,22 @@
 //! The two ends of a client, to whatever kind of daemon it speaks.
-use super::job::{Door, Job};
+use super::job::{ClientAddress, Job};
 use super::native;
 use super::system::{Listener, Speaker, System};
 use consort_daemon::failure::{Failure, Outcome};
 
 /// Connects a sender.
 pub fn speak<'j>(job: &'j Job, systems: &[&dyn System]) -> Outcome<Box<dyn Speaker + 'j>> {
-    match &job.door {
-        Door::Native(path) => Ok(Box::new(native::Native::connect(job, path)?)),
-        Door::Other { system, at } => named(systems, system)?.speak(job, at),
+    match &job.address {
+        ClientAddress::Native(path) => Ok(Box::new(native::Native::connect(job, path)?)),
+        ClientAddress::Other { system, at } => named(systems, system)?.speak(job, at),
     }
 }
 
 /// Connects a receiver, and waits until all receivers are in the group.
 pub fn listen(job: &Job, systems: &[&dyn System]) -> Outcome<Box<dyn Listener>> {
-    match &job.door {
-        Door::Native(path) => Ok(Box::new(native::Ear::join(job, path)?)),
-        Door::Other { system, at } => named(systems, system)?.listen(job, at),
+    match &job.address {
+        ClientAddress::Native(path) => Ok(Box::new(native::Ear::join(job, path)?)),
+        ClientAddress::Other { system, at } => named(systems, system)?.listen(job, at),
     }
 }
 
