@@ -7,7 +7,7 @@
 //! storm      what a seed draws, storm by storm          trouble   what that makes of links
 //! run        storms and calms, one after the other       fleet     the daemons' processes
 //! client     connects, sends, receives, writes down      board     what clients and run know of each other
-//! guest      comes and goes, by both doors              ledger  what guests were told must be in one order
+//! guest      comes and goes, by both listeners              ledger  what guests were told must be in one order
 //! spread     the protocol of Spread clients, to the byte
 //! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
 //! reread     with paxos: the whole order once more, alike at two nodes
@@ -127,12 +127,12 @@ fn in_a_network(
         }
         let (board, ledger, groups) = (&board, &ledger, &groups);
         for node in 0..usize::from(options.nodes) {
-            let visits = |door| guest::Visits {
+            let visits = |listener| guest::Visits {
                 node,
                 directory: place,
                 board,
                 ledger,
-                seed: run::guest_seed(seed, node, door),
+                seed: run::guest_seed(seed, node, listener),
                 last: guest::LAST,
             };
             let (native, spread) = (visits(0), visits(1));
@@ -165,7 +165,7 @@ fn callers(options: &Options) -> u64 {
 /// Clients that reach their daemons over TCP live in the namespace; paths lead there from everywhere. A namespace that
 /// cannot be entered shows: its client never comes to rest.
 fn live(role: &Role, network: &Network, board: &Board) {
-    if matches!(role.door, consort::Address::Unix(_)) {
+    if matches!(role.address, consort::Address::Unix(_)) {
         return client::live(role, board);
     }
     let entered = network.namespace(role.node).enter(|| client::live(role, board));

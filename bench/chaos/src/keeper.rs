@@ -80,10 +80,12 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn run(words: &[OsString]) -> Result<(), Box<dyn std::error::Error>> {
-    let [number, directory, reads, doors @ ..] = words else { return Err("it needs three words and daemons".into()) };
+    let [number, directory, reads, addresses @ ..] = words else {
+        return Err("it needs three words and daemons".into());
+    };
     let number: u64 = number.to_string_lossy().parse()?;
     let reads = one_of(("reads", "no keeper reads"), reads, &READS)?;
-    let daemons = doors.iter().map(|door| door.to_string_lossy().parse());
+    let daemons = addresses.iter().map(|address| address.to_string_lossy().parse());
     let daemons = daemons.collect::<Result<Vec<Address>, _>>()?;
     let connect = ConnectOptions::default().without_shared_memory();
     let session = SessionOptions::default().connect(connect).reconnect_within(PATIENCE);
@@ -201,9 +203,9 @@ pub struct Keeper {
 
 impl Keeper {
     /// Starts a process, the one of this number, which keeps its checkpoints there.
-    pub fn start(number: u64, directory: &Path, reads: &str, doors: &[String]) -> io::Result<Self> {
+    pub fn start(number: u64, directory: &Path, reads: &str, addresses: &[String]) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("keeper").arg(number.to_string()).arg(directory).arg(reads).args(doors);
+        command.arg("keeper").arg(number.to_string()).arg(directory).arg(reads).args(addresses);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| io::Error::other("a keeper has no standard output"))?;
         let (tell, said) = channel();

@@ -34,7 +34,7 @@ pub struct Role {
     /// Its number among all clients.
     pub number: usize,
     /// Where its daemon serves it.
-    pub door: Address,
+    pub address: Address,
     /// The groups it joins; it sends to any of them.
     pub groups: Vec<GroupName>,
     /// The sets of groups that it sends to or is in.
@@ -79,7 +79,7 @@ fn keep_up(role: &Role, board: &Board) {
 fn connect(role: &Role, board: &Board) -> Option<(u64, Client)> {
     let incarnation = board.incarnation(role.node)?;
     let options = ConnectOptions::default().with_views().connect_within(PATIENCE).host_timeout(SILENCE);
-    let client = Client::connect(&role.door, &options).ok()?;
+    let client = Client::connect(&role.address, &options).ok()?;
     (board.incarnation(role.node) == Some(incarnation)).then_some((incarnation, client))
 }
 

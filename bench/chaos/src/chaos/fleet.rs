@@ -272,7 +272,7 @@ impl<'a> Fleet<'a> {
     /// That it does not answer in time.
     pub fn status(&self, node: usize) -> Result<consort::Status, consort::Error> {
         let options = ConnectOptions::default().connect_within(ANSWER);
-        Client::connect(&door(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
+        Client::connect(&address(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
     }
 
     /// The process of a daemon that runs.
@@ -328,12 +328,12 @@ fn incarnation_name(node: usize, incarnation: u64) -> String {
 }
 
 /// Where clients reach a node's daemon from everywhere.
-pub fn door(directory: &Path, node: usize) -> Address {
+pub fn address(directory: &Path, node: usize) -> Address {
     Address::Unix(place(directory, node).join(CLUSTER).join(format!("node-{}.sock", node + 1)))
 }
 
 /// Where clients within a node's namespace reach its daemon.
-pub fn inner_door() -> Result<Address, ChaosError> {
+pub fn inner_address() -> Result<Address, ChaosError> {
     LISTEN.parse().map_err(|_| ChaosError::Bug("the daemons' address within their namespaces"))
 }
 
@@ -358,7 +358,7 @@ fn lose(directory: &Path) -> std::io::Result<()> {
 
 /// The files of all nodes: they differ in nothing but where Spread clients come in.
 pub fn configs(orders: (Protocol, Storage, Retain), nodes: u16, directory: &Path) -> Vec<String> {
-    (0..nodes.into()).map(|node| config(orders, nodes, &spread_door(directory, node))).collect()
+    (0..nodes.into()).map(|node| config(orders, nodes, &spread_socket(directory, node))).collect()
 }
 
 /// How many bytes of the order are retained: so few that runs reach the end of them, or more than any run says.
@@ -406,7 +406,7 @@ fn described(networks: &[Vec<usize>]) -> String {
 }
 
 /// Where a node's daemon serves Spread clients.
-pub fn spread_door(directory: &Path, node: usize) -> PathBuf {
+pub fn spread_socket(directory: &Path, node: usize) -> PathBuf {
     directory.join(format!("spread-{}.sock", node + 1))
 }
 
@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_names_every_node_and_the_doors_fit_it() {
+    fn the_file_names_every_node_and_the_addresses_fit_it() {
         let file = config((Protocol::Toto, Storage::Sync, Retain::Little), 2, Path::new("/d/spread-1.sock"));
         assert!(file.contains("protocol = \"toto\"\n"), "{file}");
         assert!(file.contains("primary = \"majority\"") && file.contains("id = 2\naddress = \"10.77.0.2\""), "{file}");
@@ -423,8 +423,8 @@ mod tests {
         let gateway = |network| rings.contains(&format!("id = 2\naddress = \"10.77.{network}.2\""));
         assert!(gateway(0) && gateway(1) && !gateway(2) && !rings.contains("[[node]]"), "{rings}");
         assert_eq!(rings.matches("[[network]]").count(), 3, "{rings}");
-        assert!(file.contains(&inner_door().unwrap().to_string()));
-        let outer = door(Path::new("/d"), 1).to_string();
+        assert!(file.contains(&inner_address().unwrap().to_string()));
+        let outer = address(Path::new("/d"), 1).to_string();
         assert!(outer.ends_with("/d/node-2/chaos/node-2.sock"), "{outer}");
     }
 

@@ -1,5 +1,6 @@
-//! Guests: clients that come and go during storms, through both doors. All talk in one group of their own, and what they
-//! hear there must be in one order, whichever door it came through. In the groups of the others they are only seen.
+//! Guests: clients that come and go during storms, through both listeners. All talk in one group of their own, and what
+//! they hear there must be in one order, whichever listener it came through. In the groups of the others they are only
+//! seen.
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use consort_testbed::spread;
 use consort_types::Rng;
 
 use super::board::Board;
-use super::fleet::{door, spread_door, times_started_anew};
+use super::fleet::{address, spread_socket, times_started_anew};
 use super::ledger::{LEN, Ledger, VisitLog, Word};
 
 /// The group of the guests.
@@ -23,7 +24,7 @@ const TURN: Duration = Duration::from_millis(10);
 /// By when somebody who stays to the end must have heard his own words, for then all is at rest.
 pub const LAST: Duration = Duration::from_secs(5);
 
-/// What guests of one door and one node need.
+/// What guests of one listener and one node need.
 pub struct Visits<'a> {
     /// The node, from 0.
     pub node: usize,
@@ -54,19 +55,20 @@ impl Visits<'_> {
     }
 
     fn log(&self, spread: bool) -> VisitLog {
-        let who = format!("a guest at n{}, by the {} door", self.node + 1, if spread { "Spread" } else { "native" });
+        let who =
+            format!("a guest at n{}, at the {} listener", self.node + 1, if spread { "Spread" } else { "native" });
         VisitLog { who, spread, ..VisitLog::default() }
     }
 
-    /// Visits a node's daemon again and again through the native door, until told to stop. Joins some of these groups; what
-    /// it sends goes to the last, which is the guests' own.
+    /// Visits a node's daemon again and again through the native listener, until told to stop. Joins some of these
+    /// groups; what it sends goes to the last, which is the guests' own.
     pub fn native(&self, groups: &[GroupName]) {
         let mut rng = Rng::new(self.seed);
-        let door = door(self.directory, self.node);
+        let address = address(self.directory, self.node);
         let options = ConnectOptions::default().connect_within(PATIENCE);
         while !self.is_over() {
             if self.may_talk()
-                && let Ok(client) = Client::connect(&door, &options)
+                && let Ok(client) = Client::connect(&address, &options)
             {
                 let mut log = self.log(false);
                 // That its daemon is killed under it is what a guest must reckon with.
@@ -108,13 +110,13 @@ impl Visits<'_> {
     /// Visits a node's daemon again and again as a Spread client. Who comes so stays through calms.
     pub fn spread(&self) {
         let mut rng = Rng::new(self.seed);
-        let door = spread_door(self.directory, self.node);
+        let socket = spread_socket(self.directory, self.node);
         for number in 1_u64.. {
             if self.is_over() || self.is_last_call() {
                 break;
             }
             let incarnation = self.board.incarnation(self.node);
-            let session = spread::Session::enter(&door, &format!("g{number}"), PATIENCE);
+            let session = spread::Session::enter(&socket, &format!("g{number}"), PATIENCE);
             if let (Some(incarnation), Ok(session)) = (incarnation, session)
                 && self.board.incarnation(self.node) == Some(incarnation)
             {

@@ -1,5 +1,5 @@
-//! What visitors were told, through whichever door: each word at most once, each speaker's words in their order, and all
-//! that anybody was told in one order.
+//! What visitors were told, through whichever listener: each word at most once, each speaker's words in their order,
+//! and all that anybody was told in one order.
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::Mutex;
@@ -43,9 +43,9 @@ impl fmt::Display for Word {
 /// What one visitor was told in one visit.
 #[derive(Clone, Debug, Default)]
 pub struct VisitLog {
-    /// For errors: who, where, through which door.
+    /// For errors: who, where, through which listener.
     pub who: String,
-    /// Whether that was the door for Spread clients.
+    /// Whether that was the Spread listener.
     pub spread: bool,
     /// In the order of arrival.
     pub heard: Vec<Word>,
@@ -75,7 +75,7 @@ pub struct Ledger {
 /// How much that was.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
-    /// Visits through the native door, and through the one for Spread clients.
+    /// Visits through the native listener, and through the Spread listener.
     pub visits: [usize; 2],
     /// Words heard, over all.
     pub heard: [usize; 2],

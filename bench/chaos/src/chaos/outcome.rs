@@ -92,7 +92,7 @@ pub struct Outcome {
     pub acknowledged: u64,
     /// Deliveries to all clients.
     pub deliveries: u64,
-    /// What guests of both doors were told.
+    /// What guests at both listeners were told.
     pub guests: Extent,
     /// What was done to registers.
     pub registers: Work,

@@ -46,22 +46,22 @@ pub fn digest(payload: &[u8]) -> Digest {
 ///
 /// # Errors
 /// What cannot be.
-pub fn judge(doors: &[Address], groups: &[GroupName], said: &BTreeMap<Digest, String>) -> Result<Told, String> {
+pub fn judge(addresses: &[Address], groups: &[GroupName], said: &BTreeMap<Digest, String>) -> Result<Told, String> {
     let mut first: Option<Reread> = None;
-    for door in doors {
-        let read = Reread::of(door, groups).map_err(|problem| format!("{door}: {problem}"))?;
+    for address in addresses {
+        let read = Reread::of(address, groups).map_err(|problem| format!("{address}: {problem}"))?;
         let lacking: Vec<_> = said.iter().filter(|(name, _)| !read.names.contains(*name)).collect();
         if let Some((_, first)) = lacking.first() {
             let (all, messages, lacking) = (said.len(), read.messages, lacking.len());
             return Err(format!(
-                "{door}: {lacking} of {all} acknowledged messages are not among {messages} of the order, the first: {first}"
+                "{address}: {lacking} of {all} acknowledged messages are not among {messages} of the order, the first: {first}"
             ));
         }
         match &first {
             Some(first) if (first.messages, &first.sum) != (read.messages, &read.sum) => {
                 return Err(format!(
-                    "{door}: {} messages, others than the {} of {}",
-                    read.messages, first.messages, doors[0]
+                    "{address}: {} messages, others than the {} of {}",
+                    read.messages, first.messages, addresses[0]
                 ));
             }
             _ => first = Some(read),
@@ -79,8 +79,8 @@ struct Reread {
 }
 
 impl Reread {
-    fn of(door: &Address, groups: &[GroupName]) -> Result<Self, String> {
-        let connected = Client::connect(door, &ConnectOptions::default().connect_within(PATIENCE));
+    fn of(address: &Address, groups: &[GroupName]) -> Result<Self, String> {
+        let connected = Client::connect(address, &ConnectOptions::default().connect_within(PATIENCE));
         let mut client = connected.map_err(|error| error.to_string())?;
         client.read(groups, ReadFrom::Start).map_err(|error| error.to_string())?;
         let (mut messages, mut all, mut names) = (0, Sha256::new(), BTreeSet::new());

@@ -13,7 +13,7 @@ use consort_types::Rng;
 
 use super::board::{Board, held};
 use super::client::{Role, Scope};
-use super::fleet::{Fleet, configs, door, inner_door};
+use super::fleet::{Fleet, address, configs, inner_address};
 use super::guest;
 use super::judge::{self, Judge};
 use super::networks::networks;
@@ -79,10 +79,10 @@ pub fn roles(nodes: u16, seed: u64, directory: &Path) -> Result<Vec<Role>, Chaos
     for node in 0..usize::from(nodes) {
         for (place, groups) in [&names[..], &names[..1], &names[1..]].into_iter().enumerate() {
             let number = node * CLIENTS + place;
-            let door = if place == 1 { inner_door()? } else { door(directory, node) };
+            let address = if place == 1 { inner_address()? } else { address(directory, node) };
             let seed = Rng::new(seed).fork((1 << 33) + number as u64).next_u64();
             let (groups, scopes) = (groups.to_vec(), scopes(&names, groups));
-            roles.push(Role { node, number, door, groups, scopes, asks: place == 0, seed });
+            roles.push(Role { node, number, address, groups, scopes, asks: place == 0, seed });
         }
     }
     Ok(roles)
@@ -96,9 +96,9 @@ pub fn guest_groups() -> Result<Vec<GroupName>, ChaosError> {
     named(&[GROUPS[0], GROUPS[1], GROUPS[2], guest::GROUP])
 }
 
-/// What the chance of a node's guests comes from, for each of its two doors.
-pub fn guest_seed(seed: u64, node: usize, door: u64) -> u64 {
-    Rng::new(seed).fork((1 << 34) + (door << 33) + node as u64).next_u64()
+/// What the chance of a node's guests comes from, for each of its two listeners.
+pub fn guest_seed(seed: u64, node: usize, listener: u64) -> u64 {
+    Rng::new(seed).fork((1 << 34) + (listener << 33) + node as u64).next_u64()
 }
 
 /// The group that keepers of registers send their calls to.
@@ -206,8 +206,8 @@ impl<'a> Run<'a> {
     fn read_again(&self) -> Result<Option<reread::Told>, ChaosError> {
         let Some(said) = &self.board.said else { return Ok(None) };
         let (groups, said) = (named(&GROUPS)?, std::mem::take(&mut *held(said)));
-        let doors = [0, 1].map(|node| door(self.directory, node));
-        reread::judge(&doors, &groups, &said).map(Some).map_err(ChaosError::Reread)
+        let addresses = [0, 1].map(|node| address(self.directory, node));
+        reread::judge(&addresses, &groups, &said).map(Some).map_err(ChaosError::Reread)
     }
 
     fn storms_and_calms(&mut self) -> Result<(), ChaosError> {

@@ -15,7 +15,7 @@ use super::outcome::{AT_REST, Figures};
 use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::watch::Beat;
-use crate::chaos::fleet::door;
+use crate::chaos::fleet::address;
 
 /// The large state's values, and how many of them are set at a time.
 const VALUE: usize = 16 << 10;
@@ -121,7 +121,7 @@ pub fn ring(site: &Site<'_>) -> Result<Figures, String> {
 }
 
 fn replica(stage: &Stage<'_>, node: usize, group: &GroupName, transfer: Option<u64>) -> Result<Replica<Large>, String> {
-    let options = Options::at(&[door(stage.directory, node)]).founders(2);
+    let options = Options::at(&[address(stage.directory, node)]).founders(2);
     let options = transfer.into_iter().fold(options, Options::transfer_rate);
     Replica::start(Large::default(), group, options).map_err(text)
 }

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The keepers, and what they have said.
 pub struct Keepers {
-    doors: Vec<String>,
+    addresses: Vec<String>,
     directory: PathBuf,
     reads: &'static str,
     /// Without the one that is killed.
@@ -40,10 +40,10 @@ pub struct Keepers {
 impl Keepers {
     /// Starts all of them, each at another daemon first.
     pub fn start(relays: &[Relay], directory: &Path, reads: Reads) -> Result<Self, String> {
-        let doors = relays.iter().map(|relay| relay.door().display().to_string()).collect();
+        let addresses = relays.iter().map(|relay| relay.path().display().to_string()).collect();
         let reads = READS.iter().find(|(_, kind)| *kind == reads).map_or("", |(word, _)| word);
         let mut keepers = Self {
-            doors,
+            addresses,
             directory: directory.to_owned(),
             reads,
             running: Vec::new(),
@@ -61,10 +61,10 @@ impl Keepers {
 
     fn next(&mut self, at: usize) -> Result<Keeper, String> {
         self.started += 1;
-        let mut doors = self.doors.clone();
-        doors.rotate_left(at % self.doors.len());
+        let mut addresses = self.addresses.clone();
+        addresses.rotate_left(at % self.addresses.len());
         let directory = self.directory.join(format!("keeper-{at}"));
-        Keeper::start(self.started, &directory, self.reads, &doors).map_err(text)
+        Keeper::start(self.started, &directory, self.reads, &addresses).map_err(text)
     }
 
     /// Notes what they have said.

@@ -42,7 +42,7 @@ pub fn paxos(site: &Site<'_>) -> Result<Figures, String> {
 
 /// The candidates, and what they have seen.
 struct Candidates {
-    doors: Vec<String>,
+    addresses: Vec<String>,
     running: Vec<Candidate>,
     /// Until when each is stopped.
     stopped: Vec<Option<Instant>>,
@@ -150,9 +150,9 @@ fn kill(stage: &mut Stage<'_>, candidates: &mut Candidates, rng: &mut Rng) -> Re
 
 impl Candidates {
     fn start(relays: &[Relay]) -> Result<Self, String> {
-        let doors = relays.iter().map(|relay| relay.door().display().to_string()).collect();
+        let addresses = relays.iter().map(|relay| relay.path().display().to_string()).collect();
         let mut candidates =
-            Self { doors, running: Vec::new(), stopped: vec![None; CANDIDATES], started: 0, looks: Vec::new() };
+            Self { addresses, running: Vec::new(), stopped: vec![None; CANDIDATES], started: 0, looks: Vec::new() };
         for _ in 0..CANDIDATES {
             let candidate = candidates.next()?;
             candidates.running.push(candidate);
@@ -162,9 +162,9 @@ impl Candidates {
 
     fn next(&mut self) -> Result<Candidate, String> {
         self.started += 1;
-        let mut doors = self.doors.clone();
-        doors.rotate_left(self.started as usize % self.doors.len());
-        Candidate::start(&doors, self.started).map_err(text)
+        let mut addresses = self.addresses.clone();
+        addresses.rotate_left(self.started as usize % self.addresses.len());
+        Candidate::start(&addresses, self.started).map_err(text)
     }
 
     fn look(&mut self) {

@@ -7,7 +7,7 @@ use super::outcome::{AT_REST, Figures};
 use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::watch::Beat;
-use crate::chaos::fleet::door;
+use crate::chaos::fleet::address;
 use consort_testbed::network::memory::mib;
 
 /// How large a message is.
@@ -86,7 +86,7 @@ fn table(stage: &Stage<'_>, budget: u64) -> Result<String, String> {
 fn connected(stage: &mut Stage<'_>, count: usize, group: &GroupName) -> Result<Vec<Client>, String> {
     let mut clients = Vec::new();
     for _ in 0..count {
-        let mut client = Client::connect(&door(stage.directory, 0), &ConnectOptions::default()).map_err(text)?;
+        let mut client = Client::connect(&address(stage.directory, 0), &ConnectOptions::default()).map_err(text)?;
         client.join(group).and_then(|_| client.flush()).map_err(text)?;
         clients.push(client);
         if clients.len() % 32 == 0 {
@@ -125,7 +125,7 @@ fn drain(clients: &mut [Client]) -> Result<usize, String> {
 /// Sends so many messages, or as many as time allows.
 fn send(stage: &mut Stage<'_>, group: &GroupName, count: usize) -> Result<usize, String> {
     let options = ConnectOptions::default().send_within(Duration::from_secs(5));
-    let mut client = Client::connect(&door(stage.directory, 1), &options).map_err(text)?;
+    let mut client = Client::connect(&address(stage.directory, 1), &options).map_err(text)?;
     let (payload, deadline) = (vec![7; LEN], Instant::now() + SEND);
     for sent in 0..count {
         if Instant::now() > deadline {

@@ -49,7 +49,7 @@ pub fn start(
     group: &GroupName,
     options: SessionOptions,
 ) -> Result<JoinHandle<Result<Read, String>>, String> {
-    let addresses: Vec<_> = (0..3).map(|at| Address::Unix(relays[(which + at) % 3].door().to_owned())).collect();
+    let addresses: Vec<_> = (0..3).map(|at| Address::Unix(relays[(which + at) % 3].path().to_owned())).collect();
     let mut session = Session::connect(&addresses, options).map_err(text)?;
     session.read(std::slice::from_ref(group), ReadFrom::New).map_err(text)?;
     let (mut reader, deadline) = (Reader::default(), Instant::now() + PATIENCE);

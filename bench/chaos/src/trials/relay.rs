@@ -9,17 +9,17 @@ use std::thread;
 /// Carries what comes at one socket to another, until it is told to cut.
 #[derive(Debug)]
 pub struct Relay {
-    door: PathBuf,
+    path: PathBuf,
     open: Arc<Mutex<Vec<UnixStream>>>,
 }
 
 impl Relay {
-    /// Listens at `door`, and connects to `daemon` for each connection. Its threads end with the process.
+    /// Listens at `path`, and connects to `daemon` for each connection. Its threads end with the process.
     ///
     /// # Errors
     /// What the operating system says.
-    pub fn start(door: &Path, daemon: &Path) -> io::Result<Self> {
-        let listener = UnixListener::bind(door)?;
+    pub fn start(path: &Path, daemon: &Path) -> io::Result<Self> {
+        let listener = UnixListener::bind(path)?;
         let open = Arc::new(Mutex::new(Vec::new()));
         let (kept, daemon) = (Arc::clone(&open), daemon.to_owned());
         thread::spawn(move || {
@@ -31,12 +31,12 @@ impl Relay {
                 }
             }
         });
-        Ok(Self { door: door.to_owned(), open })
+        Ok(Self { path: path.to_owned(), open })
     }
 
     /// Where it listens.
-    pub fn door(&self) -> &Path {
-        &self.door
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// Cuts all its connections. Returns how many there were.

@@ -17,7 +17,7 @@ use super::relay::Relay;
 use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::watch::Beat;
-use crate::chaos::fleet::door;
+use crate::chaos::fleet::address;
 
 const BEAT: Beat = Beat { node: 2, every: Duration::from_millis(20), service: Service::Agreed };
 /// How many read.
@@ -112,7 +112,7 @@ fn cut_off(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
 }
 
 pub(super) fn relay(stage: &Stage<'_>, node: usize) -> Result<Relay, String> {
-    let Address::Unix(daemon) = door(stage.directory, node) else { return Err("a daemon without a socket".into()) };
+    let Address::Unix(daemon) = address(stage.directory, node) else { return Err("a daemon without a socket".into()) };
     Relay::start(&stage.directory.join(format!("relay-{node}")), &daemon).map_err(text)
 }
 
@@ -165,7 +165,7 @@ pub(super) fn remembers(stage: &mut Stage<'_>) -> Result<(), String> {
 /// Starts a sender: it sends numbers until it is to stop, over as many sessions as that takes.
 fn sender(which: usize, relays: &[Relay], group: &GroupName, stop: &Arc<AtomicBool>) -> SendingThread {
     let ends = Arc::new(AtomicBool::new(false));
-    let addresses = (0..3).map(|at| Address::Unix(relays[(which + at) % 3].door().to_owned())).collect();
+    let addresses = (0..3).map(|at| Address::Unix(relays[(which + at) % 3].path().to_owned())).collect();
     let job = SendingJob { which, addresses, group: group.clone(), stop: Arc::clone(stop), ends: Arc::clone(&ends) };
     SendingThread { ends, thread: thread::spawn(move || job.run()) }
 }
@@ -253,7 +253,7 @@ impl Sent {
 
 /// A member at the daemon that is not killed: what it hears, by sender.
 fn listen(stage: &Stage<'_>, group: &GroupName) -> Result<JoinHandle<Heard>, String> {
-    let mut client = Client::connect(&door(stage.directory, 2), &ConnectOptions::default()).map_err(text)?;
+    let mut client = Client::connect(&address(stage.directory, 2), &ConnectOptions::default()).map_err(text)?;
     client.join(group).map_err(text)?;
     while !matches!(client.receive(PATIENCE).map_err(text)?, Some(Event::GroupView(_))) {}
     Ok(thread::spawn(move || {
@@ -272,7 +272,7 @@ fn listen(stage: &Stage<'_>, group: &GroupName) -> Result<JoinHandle<Heard>, Str
 
 /// Says the end, and returns what the member heard up to there.
 fn finish(relays: &[Relay], group: &GroupName, member: JoinHandle<Heard>) -> Heard {
-    let mut last = Session::connect(&[Address::Unix(relays[2].door().to_owned())], options(None)).map_err(text)?;
+    let mut last = Session::connect(&[Address::Unix(relays[2].path().to_owned())], options(None)).map_err(text)?;
     last.send(Service::Agreed, std::slice::from_ref(group), b"").map_err(text)?;
     last.finish(PATIENCE).map_err(text)?;
     member.join().map_err(|_| "the member panicked".to_owned())?

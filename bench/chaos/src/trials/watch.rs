@@ -9,7 +9,7 @@ use consort::{Client, ConnectOptions, Event, GroupName, Service};
 use consort_types::{ViewId, ViewKind};
 
 use crate::chaos::board::held;
-use crate::chaos::fleet::door;
+use crate::chaos::fleet::address;
 
 /// How long a listener waits before it looks up.
 const TURN: Duration = Duration::from_millis(10);
@@ -129,7 +129,7 @@ impl Watch {
     ) {
         let options = ConnectOptions::default().with_views().connect_within(CONNECT).send_within(CONNECT);
         while !self.stop.load(Ordering::Relaxed) {
-            if let Ok(mut client) = Client::connect(&door(directory, node), &options) {
+            if let Ok(mut client) = Client::connect(&address(directory, node), &options) {
                 // However it ended: the next connection is tried.
                 let _ = live(&mut client);
             }

@@ -10,7 +10,7 @@ use consort_types::{Instant, Rng};
 use super::operation::{Answer, Call, KEYS, Operation, Request};
 use super::{Copied, History, Reads, Registers};
 use crate::chaos::board::Board;
-use crate::chaos::fleet::door;
+use crate::chaos::fleet::address;
 
 /// How many callers a node has.
 pub const CALLERS: u64 = 2;
@@ -62,7 +62,7 @@ impl Caller<'_> {
 
     fn connect(&self) -> Result<Client, Error> {
         let options = ConnectOptions::default().connect_within(PATIENCE);
-        Client::connect(&door(self.directory, self.node), &options)
+        Client::connect(&address(self.directory, self.node), &options)
     }
 
     fn is_over(&self) -> bool {
