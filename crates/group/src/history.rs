@@ -188,11 +188,18 @@ impl Histories {
         Some(self.first + at as u64)
     }
 
-    /// The last settled view before this one, and where it ended here, if what counts has more between them.
-    pub fn gap_before(&self, number: u64) -> Option<(u64, Position)> {
+    /// The last settled view before this one, and where it ended here, if what counts has more between them. Who was in a
+    /// later one, as another daemon's history led there, misses what is behind that.
+    pub fn gap_before(&self, number: u64, was_in: u64) -> Option<(u64, Position)> {
         self.record(number).filter(|record| record.is_behind_gap)?;
-        let before = self.settled_before(number)?;
+        let before = self.settled_before(number)?.max(was_in);
         Some((before, self.record(before)?.end))
+    }
+
+    /// This view, or the first one behind it that has settled, if any has.
+    pub fn settled_from(&self, number: u64) -> u64 {
+        let last = self.first + self.records.len() as u64;
+        (number..last).find(|number| self.is_settled(*number)).unwrap_or(number)
     }
 
     /// Whether all members of a view came to know the same.

@@ -526,6 +526,9 @@ fn where_another_history_counts_the_end_of_the_own_one_is_remembered() {
     histories.begin(view(4), &[daemon(0), daemon(1)]);
     histories.settle(false);
     let end = Some((0, Position(8)));
-    assert_eq!([0, 1, 2, 3].map(|number| histories.gap_before(number)), [None, None, end, None]);
+    assert_eq!([0, 1, 2, 3].map(|number| histories.gap_before(number, 0)), [None, None, end, None]);
     assert_eq!((histories.last_settled(), histories.settled_before(2)), (Some(3), Some(0)));
+    // Another daemon led a reader into the view that was over too soon here.
+    assert_eq!(histories.gap_before(2, 1), Some((1, Position(1))));
+    assert_eq!([0, 1, 2, 3, 4].map(|number| histories.settled_from(number)), [0, 2, 2, 3, 4]);
 }

@@ -53,7 +53,11 @@ impl<E: Engine> Node<E> {
         };
         let answer = match &reader.trail {
             Some(trail) => retention.histories.resume(trail, Position(next.position), next.index),
-            None if (order, next.position) == (0, 0) => return self.start_kept(client, oldest),
+            None if (order, next.position) == (0, 0) => {
+                let first = retention.histories.settled_from(oldest.view);
+                let start = LocalPlace { view: first, at: 0, index: 0 };
+                return self.start_kept(client, oldest.max(start));
+            }
             None if (order, next.position) == (0, ReadRequest::NEW) => return self.start_kept(client, end),
             None => {
                 let position = next.position;
@@ -179,7 +183,7 @@ impl<E: Engine> Node<E> {
             }
             let entered = (view + 1..=to).filter(|next| *next == to || retention.histories.is_settled(*next));
             //= E29
-            told.extend(entered.map(|next| match retention.histories.gap_before(next) {
+            told.extend(entered.map(|next| match retention.histories.gap_before(next, view) {
                 Some((view, Position(at))) => {
                     let to = LocalPlace { view: next, at: 0, index: 0 };
                     Told::Gap { from: LocalPlace { view, at, index: 0 }, to }

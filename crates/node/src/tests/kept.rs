@@ -289,3 +289,29 @@ fn what_the_history_that_counts_has_more_is_told_as_a_gap_before_the_view() {
     say(&mut world, ann, &["g"], "behind");
     assert_eq!(texts(&mut world, rea), ["behind"]);
 }
+
+/// Seed 312 of Multi-Ring Paxos.
+#[test]
+fn a_reading_from_the_start_begins_in_no_view_that_was_over_too_soon() {
+    //= E29 test
+    let mut world = World::over(2, Limits::default(), false);
+    let rea = world.connect(0, "rea");
+    let members = vec![member(0), member(1)];
+    world.nodes[0].engine.install_with(members, vec![member(0)], ViewCause::Formed);
+    world.drain(0);
+    let second = view_of(&world, 0).number;
+    let now = world.now;
+    world.nodes[0].retention.on_reads(vec![group("g")], false, now);
+    install(&mut world, 0, &[0]);
+    world.settle();
+    world.client(rea).read(0, Place::at(0), &[group("g")]);
+    world.settle();
+    let third = view_of(&world, 0).number;
+    assert!(second < third);
+    let lines = told(&mut world, rea);
+    assert!(lines.iter().any(|line| line.starts_with(&format!("in view {third} "))), "{lines:?}");
+    assert!(
+        !lines.iter().any(|line| line.starts_with("gap") || line.contains(&format!("view {second} "))),
+        "{lines:?}"
+    );
+}
