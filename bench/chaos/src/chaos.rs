@@ -4,10 +4,10 @@
 //! Token rings that gateways join have a switch each.
 //!
 //! ```text
-//! storm      what a seed draws, storm by storm          trouble   what that makes of links
+//! storm      what a seed draws, storm by storm           trouble   what that makes of links
 //! run        storms and calms, one after the other       fleet     the daemons' processes
 //! client     connects, sends, receives, writes down      board     what clients and run know of each other
-//! guest      comes and goes, by both listeners              ledger  what guests were told must be in one order
+//! guest      comes and goes, at both listeners           ledger    what guests were told must be in one order
 //! spread     the protocol of Spread clients, to the byte
 //! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
 //! reread     with paxos: the whole order once more, alike at two nodes

@@ -53,7 +53,7 @@ struct Case {
 
 /// What threads share.
 struct Feed<'a> {
-    address: [consort::Address; 2],
+    addresses: [consort::Address; 2],
     group: GroupName,
     got: [AtomicU64; 5],
     sent: AtomicU64,
@@ -84,7 +84,7 @@ pub fn policies(site: &Site<'_>) -> Result<Figures, String> {
 fn case(stage: &mut Stage<'_>, name: &'static str, asked: SlowRequest, stops: Duration) -> Result<Case, String> {
     let (slow, over) = (AtomicBool::new(false), AtomicBool::new(false));
     let feed = Feed {
-        address: [address(stage.directory, 0), address(stage.directory, 1)],
+        addresses: [address(stage.directory, 0), address(stage.directory, 1)],
         group: GroupName::new(b"feed").map_err(text)?,
         got: Default::default(),
         sent: AtomicU64::new(0),
@@ -142,7 +142,7 @@ impl Feed<'_> {
     /// Reads until all is over and read; returns why it was sent away, if it was.
     fn read(&self, at: usize, asked: Option<SlowRequest>) -> Result<Option<String>, String> {
         let options = asked.map_or_else(ConnectOptions::default, |asked| ConnectOptions::default().slow(asked));
-        let mut client = Client::connect(&self.address[0], &options).map_err(text)?;
+        let mut client = Client::connect(&self.addresses[0], &options).map_err(text)?;
         client.join(&self.group).and_then(|_| client.flush()).map_err(text)?;
         let (mut quiet, mut gap) = (Instant::now(), false);
         while !self.over.load(Ordering::Relaxed) || quiet.elapsed() < Duration::from_secs(1) {
@@ -185,7 +185,7 @@ impl Feed<'_> {
 
     /// Sends at its rate, or as fast as it may.
     fn send(&self) -> Result<(), String> {
-        let mut client = Client::connect(&self.address[1], &ConnectOptions::default()).map_err(text)?;
+        let mut client = Client::connect(&self.addresses[1], &ConnectOptions::default()).map_err(text)?;
         let (mut payload, began, mut due) = (vec![7; LEN], Instant::now(), Duration::ZERO);
         while !self.over.load(Ordering::Relaxed) {
             let number = self.sent.load(Ordering::Relaxed);
