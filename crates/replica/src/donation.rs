@@ -46,8 +46,11 @@ impl Donation {
             let written = out.write_all(&head);
             let written = written.and_then(|()| snapshot.map_or(Ok(()), |snapshot| M::write(snapshot, &mut out)));
             let end = written.map(|()| out.bytes.split().freeze());
-            let _ = out.tell.send(end);
-            (out.wake)();
+            let Chunks { tell, wake, .. } = out;
+            let _ = tell.send(end);
+            // Who is woken is to find that nothing follows.
+            drop(tell);
+            wake();
         });
         Self {
             peer,
@@ -128,6 +131,7 @@ mod tests {
     use consort::ClientId;
     use consort_types::MemberId;
     use std::io::Read;
+    use std::sync::mpsc::channel;
 
     const PEER: Peer = (MemberId::new(1, 1), ClientId(1));
     const ASK: u64 = 3;
@@ -154,31 +158,35 @@ mod tests {
         }
     }
 
-    fn donation(chunk: usize, rate: u64) -> Donation {
+    /// A donation, and what is heard when its writer wakes.
+    fn donation(chunk: usize, rate: u64) -> (Donation, Receiver<()>) {
         let (line, base) = (Line::default(), Base::Snapshot { parted: false });
         let (bound, asks, seen) = Default::default();
         let gift = Gift { ask: ASK, covers: 0, base, line, bound, asks, seen, claim: None };
-        Donation::new(PEER, &gift, &Zeros(10_000), (chunk, rate), || {})
+        let (wake, woken) = channel();
+        let wake = move || drop(wake.send(()));
+        (Donation::new(PEER, &gift, &Zeros(10_000), (chunk, rate), wake), woken)
     }
 
-    /// The next chunk, which may be sent at this time, once it is written.
-    fn take(donation: &mut Donation, now: Instant) -> (Bytes, bool) {
+    /// The next chunk, which may be sent at this time, once its writer wakes.
+    fn take((donation, woken): &mut (Donation, Receiver<()>), now: Instant) -> (Bytes, bool) {
         assert_eq!(donation.rests(now), Some(Duration::ZERO));
         loop {
             match donation.next(now).unwrap() {
                 Some(Private::Part { bytes, last, .. }) => return (bytes, last),
                 Some(other) => panic!("{other:?}"),
-                None => thread::yield_now(),
+                None => woken.recv().unwrap(),
             }
         }
     }
 
     #[test]
     fn the_next_chunk_waits_for_the_one_before_and_for_its_time() {
-        let mut donation = donation(1_000, 100_000);
+        let mut both = donation(1_000, 100_000);
         let (pause, mut now, mut number, mut sum) = (Duration::from_millis(10), Instant::now(), 0, 0);
         loop {
-            let (bytes, last) = take(&mut donation, now);
+            let (bytes, last) = take(&mut both, now);
+            let donation = &mut both.0;
             sum += bytes.len();
             if last {
                 break;
@@ -195,8 +203,8 @@ mod tests {
             now += pause;
         }
         assert!(number >= 10 && sum > 10_000, "{number} chunks, {sum} bytes");
-        donation.acknowledge(ASK, number + 1);
-        assert_eq!(donation.rests(now), None, "nothing follows");
+        both.0.acknowledge(ASK, number + 1);
+        assert_eq!(both.0.rests(now), None, "nothing follows");
     }
 
     #[test]

@@ -140,20 +140,21 @@ impl<M: StateMachine> Driver<M> {
     fn turn(&mut self, requests: &Receiver<Request>) -> Result<(), End> {
         let asked = self.take_requests(requests)?;
         let came = self.take_events()?;
-        let sent = self.send_gifts()?;
+        let now = Instant::now();
+        let sent = self.send_gifts(now)?;
         self.checkpoint();
         if !asked && !came && !sent {
-            self.wait();
+            self.wait(now);
         }
         Ok(())
     }
 
-    /// Waits for the session, for calls and for donations.
-    fn wait(&self) {
+    /// Waits for the session, for calls and for donations: for the time of those that were not due by now. The others wait
+    /// for their writers, which wake.
+    fn wait(&self, now: Instant) {
         let waker = &self.shared.wake;
         let mut fds = vec![PollFd::new(waker, PollFlags::IN)];
         fds.extend(self.session.descriptor().as_ref().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)));
-        let now = Instant::now();
         let rests = self.donations.values().filter_map(|donation| donation.rests(now).filter(|rest| !rest.is_zero()));
         let step = rests.fold(STEP, Duration::min);
         let step = Timespec { tv_sec: 0, tv_nsec: step.subsec_nanos().into() };

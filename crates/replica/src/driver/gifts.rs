@@ -65,12 +65,12 @@ impl<M: StateMachine> Driver<M> {
         Ok(())
     }
 
-    pub(super) fn send_gifts(&mut self) -> Result<bool, End> {
+    pub(super) fn send_gifts(&mut self, now: Instant) -> Result<bool, End> {
         let mut any = false;
         let mut failed = Vec::new();
         for (id, donation) in &mut self.donations {
             let Some(name) = self.names.get(&donation.peer) else { continue };
-            match donation.next(Instant::now()) {
+            match donation.next(now) {
                 Ok(Some(part)) => {
                     self.session.send(Service::Agreed, std::slice::from_ref(name), &part.encode())?;
                     any = true;
