@@ -164,7 +164,7 @@ mod tests {
         let (bound, asks, seen) = Default::default();
         let gift = Gift { ask: ASK, covers: 0, base, line, bound, asks, seen, claim: None };
         let (wake, woken) = channel();
-        let wake = move || drop(wake.send(()));
+        let wake = move || wake.send(()).unwrap_or_default();
         (Donation::new(PEER, &gift, &Zeros(10_000), (chunk, rate), wake), woken)
     }
 
