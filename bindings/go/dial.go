@@ -41,11 +41,11 @@ const Forever time.Duration = -1
 
 // Dial connects to a daemon and opens a session: at a path of a Unix socket, with a slash in it, or at host:port.
 func Dial(ctx context.Context, address string, options Options) (*Client, error) {
-	door, err := options.door(address)
+	endpoint, err := options.endpoint(address)
 	if err != nil {
 		return nil, err
 	}
-	client, err := door.dial(ctx)
+	client, err := endpoint.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +53,8 @@ func Dial(ctx context.Context, address string, options Options) (*Client, error)
 	return client, nil
 }
 
-// door is where a daemon lets clients in, and what is asked of it there.
-type door struct {
+// endpoint is where a daemon lets clients in, and what is asked of it there.
+type endpoint struct {
 	kind, at, address string
 	options           Options
 	// silence is how long the daemon may be silent; 0 for ever.
@@ -65,46 +65,46 @@ type door struct {
 	roams bool
 }
 
-// door checks what was given; nobody is connected to.
-func (o Options) door(address string) (door, error) {
+// endpoint checks what was given; nobody is connected to.
+func (o Options) endpoint(address string) (endpoint, error) {
 	kind, at, err := network(address)
 	if err != nil {
-		return door{}, err
+		return endpoint{}, err
 	}
 	if o.Name != "" && !isClient(o.Name) {
-		return door{}, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", o.Name, clientMax)
+		return endpoint{}, invalid("%q is no name for a client: use 1 to %d printable ASCII characters, no space, no `#`", o.Name, clientMax)
 	}
 	silence, err := o.silenceAt(kind)
 	if err != nil {
-		return door{}, err
+		return endpoint{}, err
 	}
 	sealed, err := o.tlsAt(kind, at, address)
-	return door{kind: kind, at: at, address: address, options: o, silence: silence, tls: sealed}, err
+	return endpoint{kind: kind, at: at, address: address, options: o, silence: silence, tls: sealed}, err
 }
 
 // dial connects to the daemon.
-func (d door) dial(ctx context.Context) (*Client, error) {
-	client, err := d.enter(ctx)
+func (e endpoint) dial(ctx context.Context) (*Client, error) {
+	client, err := e.enter(ctx)
 	var refused *NotWelcomeError
-	if d.silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
+	if e.silence > 0 && errors.As(err, &refused) && refused.Reason == ReasonMalformed {
 		// So says a daemon of an earlier release, which knows no heartbeats.
-		d.silence = 0
-		return d.enter(ctx)
+		e.silence = 0
+		return e.enter(ctx)
 	}
 	return client, err
 }
 
 // enter connects once.
-func (d door) enter(ctx context.Context) (*Client, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, d.kind, d.at)
+func (e endpoint) enter(ctx context.Context) (*Client, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, e.kind, e.at)
 	if err != nil {
-		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", d.address, err)
+		return nil, fmt.Errorf("cannot connect to %s: %w; is a daemon running there?", e.address, err)
 	}
 	// A context that ends makes whatever is being read or written late.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	client, from, err := d.open(conn)
+	client, from, err := e.open(conn)
 	if !stop() {
-		err = fmt.Errorf("%s did not let us in in time: %w", d.address, context.Cause(ctx))
+		err = fmt.Errorf("%s did not let us in in time: %w", e.address, context.Cause(ctx))
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -145,20 +145,20 @@ func hello(options Options, silence time.Duration) []byte {
 }
 
 // open shakes hands where TLS is wanted, says hello, and reads the answer.
-func (d door) open(conn net.Conn) (*Client, *bufio.Reader, error) {
-	noDaemon := func(why any) error { return fmt.Errorf("%s: %w: %v", d.address, ErrNoDaemon, why) }
-	client := &Client{silence: silence{conn: conn, bound: d.silence}, roams: d.roams}
+func (e endpoint) open(conn net.Conn) (*Client, *bufio.Reader, error) {
+	noDaemon := func(why any) error { return fmt.Errorf("%s: %w: %v", e.address, ErrNoDaemon, why) }
+	client := &Client{silence: silence{conn: conn, bound: e.silence}, roams: e.roams}
 	client.conn = heard{conn, &client.silence}
-	if err := d.secure(client); err != nil {
+	if err := e.secure(client); err != nil {
 		return nil, nil, err
 	}
 	// Where it cannot be said, what the daemon said last tells more.
-	_, unsaid := client.conn.Write(hello(d.options, d.silence))
+	_, unsaid := client.conn.Write(hello(e.options, e.silence))
 	from := bufio.NewReaderSize(client.conn, 64<<10)
 	kind, body, err := readFrame(from, textMax)
 	switch {
 	case isAlert(err):
-		return nil, nil, d.noTLS(err)
+		return nil, nil, e.noTLS(err)
 	case err != nil && unsaid != nil:
 		return nil, nil, noDaemon(unsaid)
 	case err != nil:

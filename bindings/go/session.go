@@ -39,7 +39,7 @@ type Session struct {
 // Dial. The Session is to be closed.
 func DialSession(ctx context.Context, addresses []string, options SessionOptions) (*Session, error) {
 	addresses = slices.Clone(addresses)
-	options, doors, err := options.checked(addresses)
+	options, endpoints, err := options.checked(addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func DialSession(ctx context.Context, addresses []string, options SessionOptions
 		return nil, err
 	}
 	s := &Session{producer: machine.opening.producer, events: make(chan Event), calls: make(chan func()), over: make(chan struct{})}
-	s.loop = newSessionLoop(s, machine, doors)
+	s.loop = newSessionLoop(s, machine, endpoints)
 	go s.loop.run()
 	if err := s.wait(ctx, &s.loop.waits, func() bool { return machine.link != nil }); err != nil {
 		s.shut(false)

@@ -8,9 +8,9 @@ import (
 
 // sessionLoop is the goroutine that a session lives in: nobody else touches what it has, but by calls.
 type sessionLoop struct {
-	session *Session
-	machine *sessionMachine
-	doors   []door
+	session   *Session
+	machine   *sessionMachine
+	endpoints []endpoint
 	// client is the connection that there is, and changed tells that there is more to see of it.
 	client  *Client
 	changed <-chan struct{}
@@ -46,9 +46,9 @@ type outcome struct {
 
 func newOutcome() *outcome { return &outcome{done: make(chan error, 1)} }
 
-func newSessionLoop(session *Session, machine *sessionMachine, doors []door) *sessionLoop {
+func newSessionLoop(session *Session, machine *sessionMachine, endpoints []endpoint) *sessionLoop {
 	life, stop := context.WithCancel(context.Background())
-	return &sessionLoop{session: session, machine: machine, doors: doors, attempts: make(chan attempt), life: life, stop: stop}
+	return &sessionLoop{session: session, machine: machine, endpoints: endpoints, attempts: make(chan attempt), life: life, stop: stop}
 }
 
 // always is a channel that says that there is more to see.
@@ -83,7 +83,7 @@ func (l *sessionLoop) step() {
 	}
 	if l.client == nil && !l.isTrying && l.machine.end == nil {
 		l.isTrying = true
-		go l.attempt(l.doors[l.machine.at()], l.machine.next)
+		go l.attempt(l.endpoints[l.machine.at()], l.machine.next)
 	}
 	l.serve()
 }
@@ -125,7 +125,7 @@ func (l *sessionLoop) lose(why error) {
 }
 
 // attempt connects to a daemon, but not before that time.
-func (l *sessionLoop) attempt(door door, at time.Time) {
+func (l *sessionLoop) attempt(endpoint endpoint, at time.Time) {
 	due := time.NewTimer(time.Until(at))
 	defer due.Stop()
 	select {
@@ -135,7 +135,7 @@ func (l *sessionLoop) attempt(door door, at time.Time) {
 	}
 	ctx, cancel := context.WithTimeout(l.life, l.machine.options.ConnectWithin)
 	defer cancel()
-	client, err := door.dial(ctx)
+	client, err := endpoint.dial(ctx)
 	select {
 	case l.attempts <- attempt{client, err}:
 	case <-l.life.Done():

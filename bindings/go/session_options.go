@@ -31,18 +31,18 @@ type SessionOptions struct {
 }
 
 // checked are these options with what holds where nothing is said, and where daemons are.
-func (o SessionOptions) checked(addresses []string) (SessionOptions, []door, error) {
+func (o SessionOptions) checked(addresses []string) (SessionOptions, []endpoint, error) {
 	if len(addresses) == 0 {
 		return o, nil, invalid("no daemon is named; give the address of at least one")
 	}
-	doors := make([]door, len(addresses))
+	endpoints := make([]endpoint, len(addresses))
 	for at, address := range addresses {
-		door, err := o.door(address)
+		endpoint, err := o.endpoint(address)
 		if err != nil {
 			return o, nil, err
 		}
-		door.roams = true
-		doors[at] = door
+		endpoint.roams = true
+		endpoints[at] = endpoint
 	}
 	switch {
 	case o.ConnectWithin < 0:
@@ -61,7 +61,7 @@ func (o SessionOptions) checked(addresses []string) (SessionOptions, []door, err
 	if o.UnsettledMax == 0 {
 		o.UnsettledMax = unsettledMost
 	}
-	return o, doors, nil
+	return o, endpoints, nil
 }
 
 // newOpening is the opening of a session that has asked for none yet: of the producer that it was given, or of a new one.

@@ -36,25 +36,25 @@ type heard struct {
 func (h heard) Read(into []byte) (int, error) { return h.silence.Read(into) }
 
 // secure shakes hands with the daemon, if TLS is wanted.
-func (d door) secure(client *Client) error {
-	if d.tls == nil {
+func (e endpoint) secure(client *Client) error {
+	if e.tls == nil {
 		return nil
 	}
-	sealed := tls.Client(heard{client.silence.conn, &client.silence}, d.tls)
+	sealed := tls.Client(heard{client.silence.conn, &client.silence}, e.tls)
 	if err := sealed.Handshake(); err != nil {
-		return d.noTLS(err)
+		return e.noTLS(err)
 	}
 	client.conn = sealed
 	return nil
 }
 
 // noTLS says why there is no TLS with the daemon.
-func (d door) noTLS(why error) error {
+func (e endpoint) noTLS(why error) error {
 	var noRecord tls.RecordHeaderError
 	if errors.As(why, &noRecord) || errors.Is(why, io.EOF) || errors.Is(why, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("cannot connect to %s by TLS: %w: %w; is TLS spoken there?", d.address, ErrNoDaemon, why)
+		return fmt.Errorf("cannot connect to %s by TLS: %w: %w; is TLS spoken there?", e.address, ErrNoDaemon, why)
 	}
-	return fmt.Errorf("cannot connect to %s by TLS: %w", d.address, why)
+	return fmt.Errorf("cannot connect to %s by TLS: %w", e.address, why)
 }
 
 // isAlert is whether the other end said why it refuses TLS. It refuses a certificate when this end is through already.

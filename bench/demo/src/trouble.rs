@@ -162,7 +162,7 @@ impl Act<'_> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
         for card in self.testbed.cards() {
-            let status = inquiry::status(&Address::Unix(card.door.clone()))?;
+            let status = inquiry::status(&Address::Unix(card.socket.clone()))?;
             if let Some(number) = self.audience.number_at(card.node) {
                 self.scene.notes.status(number, now, &status);
             }

@@ -255,7 +255,7 @@ impl Testbed {
 
     /// The socket of a node's daemon.
     pub fn socket_path(&self, node: u16) -> PathBuf {
-        self.runtime_dir().door(node)
+        self.runtime_dir().socket_file(node)
     }
 
     /// The daemons' cards.

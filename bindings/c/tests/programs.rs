@@ -284,10 +284,10 @@ fn the_client_in_c_passes_every_scenario() {
     let library = format!("LD_LIBRARY_PATH={}", INSTALLED.path("lib").display());
     let program = Program(vec!["env".into(), library, client.display().to_string()]);
     let mut wrong = Vec::new();
-    let failed = play(&program, &program_for_tests().unwrap(), "", |door, scenario, outcome| {
+    let failed = play(&program, &program_for_tests().unwrap(), "", |listener, scenario, outcome| {
         // It has all that any client has.
         let error = outcome.map_or_else(|| Some("lacks it".to_owned()), |outcome| outcome.as_ref().err().cloned());
-        wrong.extend(error.map(|error| format!("{door}, {}: {error}", scenario.name)));
+        wrong.extend(error.map(|error| format!("{listener}, {}: {error}", scenario.name)));
     });
     assert_eq!((failed, wrong), (Ok(0), Vec::new()));
 }

@@ -71,14 +71,14 @@ fn run(options: ConformanceOptions) -> Result<bool, String> {
         None => consort_testbed::program("consort-cli", "dev").map_err(|error| error.to_string())?,
     };
     let mut played = 0;
-    let failed = play(&Program(options.program), &consort, &options.only, |door, scenario, outcome| {
+    let failed = play(&Program(options.program), &consort, &options.only, |listener, scenario, outcome| {
         played += usize::from(outcome.is_some());
         match outcome {
-            Some(Ok(())) => println!("ok    {door:4}  {}", scenario.name),
-            Some(Err(error)) => println!("WRONG {door:4}  {}: {error}", scenario.name),
-            None => match scenario.beyond_spread.filter(|_| door.starts_with("spread")) {
-                Some(needed) => println!("lacks {door:4}  {}: Spread has no {needed}", scenario.name),
-                None => println!("lacks {door:4}  {}", scenario.name),
+            Some(Ok(())) => println!("ok    {listener:4}  {}", scenario.name),
+            Some(Err(error)) => println!("WRONG {listener:4}  {}: {error}", scenario.name),
+            None => match scenario.beyond_spread.filter(|_| listener.starts_with("spread")) {
+                Some(needed) => println!("lacks {listener:4}  {}: Spread has no {needed}", scenario.name),
+                None => println!("lacks {listener:4}  {}", scenario.name),
             },
         }
     })?;

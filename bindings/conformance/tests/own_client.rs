@@ -5,10 +5,10 @@ use consort_conformance::{Program, SCENARIOS, play};
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// What a program came to at each door: the scenarios that it lacks, how many were played, and what was wrong.
+/// What a program came to at each listener: the scenarios that it lacks, how many were played, and what was wrong.
 #[derive(Debug, Default)]
 struct Played {
-    doors: BTreeSet<String>,
+    listeners: BTreeSet<String>,
     lacked: BTreeSet<(String, &'static str)>,
     played: usize,
     wrong: Vec<String>,
@@ -17,14 +17,16 @@ struct Played {
 fn play_all(program: &Program) -> Played {
     let consort = consort_testbed::program_for_tests().unwrap();
     let mut all = Played::default();
-    let failed = play(program, &consort, "", |door, scenario, outcome| {
-        all.doors.insert(door.to_owned());
+    let failed = play(program, &consort, "", |listener, scenario, outcome| {
+        all.listeners.insert(listener.to_owned());
         match outcome {
-            None => assert!(all.lacked.insert((door.to_owned(), scenario.name)), "{door}, {}: twice", scenario.name),
+            None => {
+                assert!(all.lacked.insert((listener.to_owned(), scenario.name)), "{listener}, {}: twice", scenario.name)
+            }
             Some(outcome) => {
                 all.played += 1;
                 let error = outcome.as_ref().err();
-                all.wrong.extend(error.map(|error| format!("{door}, {}: {error}", scenario.name)));
+                all.wrong.extend(error.map(|error| format!("{listener}, {}: {error}", scenario.name)));
             }
         }
     });
@@ -36,7 +38,7 @@ fn play_all(program: &Program) -> Played {
 fn the_own_client_passes() {
     let all = play_all(&Program(vec![env!("CARGO_BIN_EXE_conformance-client").into()]));
     assert_eq!((all.wrong, all.lacked), (Vec::new(), BTreeSet::new()));
-    assert_eq!(all.doors, ["tcp", "unix"].map(String::from).into());
+    assert_eq!(all.listeners, ["tcp", "unix"].map(String::from).into());
     assert_eq!(all.played, 2 * SCENARIOS.len());
 }
 
@@ -55,10 +57,10 @@ const BEYOND_SPREAD: [&str; 8] = [
 #[test]
 fn a_client_of_spread_passes_what_its_protocol_has() {
     let all = play_all(&Program(vec![env!("CARGO_BIN_EXE_conformance-spread").into()]));
-    let doors = ["spread tcp", "spread unix"].map(String::from);
-    let lacked = doors.iter().flat_map(|door| BEYOND_SPREAD.map(|name| (door.clone(), name))).collect();
+    let listeners = ["spread tcp", "spread unix"].map(String::from);
+    let lacked = listeners.iter().flat_map(|listener| BEYOND_SPREAD.map(|name| (listener.clone(), name))).collect();
     assert_eq!((all.wrong, all.lacked), (Vec::new(), lacked));
-    assert_eq!(all.doors, doors.into());
+    assert_eq!(all.listeners, listeners.into());
     assert_eq!((all.played, SCENARIOS.len()), (2 * 17, 25));
 }
 

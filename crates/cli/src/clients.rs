@@ -22,7 +22,7 @@ Lists who is connected to each daemon on this machine.
   --daemon ADDR    only the daemon at this socket path or ADDRESS:PORT
   --json           print one JSON array
 
-DOOR is native or spread, over unix or tcp. UNREAD counts the bytes that wait
+LISTENER is native or spread, over unix or tcp. UNREAD counts the bytes that wait
 for the client to read them: one that lets too many wait is sent away as slow.
 UNDER WAY counts the bytes of its requests that have no place in the order yet,
 of its CREDIT. STATE is connecting, open, waiting (for room for its next
@@ -38,7 +38,7 @@ struct Client {
     node: u16,
     client: u32,
     name: Option<String>,
-    door: &'static str,
+    listener: &'static str,
     transport: &'static str,
     state: &'static str,
     groups: u32,
@@ -85,7 +85,7 @@ fn client(cluster: &str, node: u16, connection: &Connection) -> Client {
         node,
         client: connection.client.0,
         name: connection.name.as_ref().map(ToString::to_string),
-        door: if connection.client.speaks_spread() { "spread" } else { "native" },
+        listener: if connection.client.speaks_spread() { "spread" } else { "native" },
         transport: connection.transport.name(),
         state: connection.stage.name(),
         groups: connection.groups,
@@ -110,8 +110,19 @@ fn print(clients: &[Client], json: bool) -> Outcome {
 }
 
 fn table(clients: &[Client]) -> Vec<String> {
-    let head =
-        ["CLUSTER", "NODE", "NAME", "DOOR", "STATE", "GROUPS", "UNREAD", "SPOOLED", "IF SLOW", "UNDER WAY", "CREDIT"];
+    let head = [
+        "CLUSTER",
+        "NODE",
+        "NAME",
+        "LISTENER",
+        "STATE",
+        "GROUPS",
+        "UNREAD",
+        "SPOOLED",
+        "IF SLOW",
+        "UNDER WAY",
+        "CREDIT",
+    ];
     columns::table(head, clients.iter().map(row))
 }
 
@@ -120,7 +131,7 @@ fn row(client: &Client) -> [String; 11] {
         client.cluster.clone(),
         client.node.to_string(),
         client.name.clone().unwrap_or_else(|| "-".into()),
-        format!("{} {}", client.door, client.transport),
+        format!("{} {}", client.listener, client.transport),
         client.state.to_owned(),
         client.groups.to_string(),
         bytes(client.unread_bytes),
@@ -139,7 +150,7 @@ mod tests {
     use consort_types::ClientId;
 
     #[test]
-    fn the_table_tells_door_and_what_waits() {
+    fn the_table_tells_listener_and_what_waits() {
         let native = Connection {
             client: ClientId(2),
             name: ClientName::new(b"bob"),

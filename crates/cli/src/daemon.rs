@@ -34,15 +34,15 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 }
 
 /// The metrics ask like any client.
-fn ask(door: &Path) -> Result<Vec<(String, String)>, String> {
-    inquiry::status(&Address::Unix(door.into())).map_err(|failure| failure.message)
+fn ask(socket: &Path) -> Result<Vec<(String, String)>, String> {
+    inquiry::status(&Address::Unix(socket.into())).map_err(|failure| failure.message)
 }
 
 /// Tells whoever started us that clients can connect.
 fn announce(card: &Card) -> Outcome {
     let mut out = io::stdout();
-    let (node, cluster, door) = (card.node, &card.cluster, card.door.display());
-    let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {door}");
+    let (node, cluster, socket) = (card.node, &card.cluster, card.socket.display());
+    let written = writeln!(out, "ready: node {node} of cluster {cluster} serves clients at {socket}");
     heard_or_not(written.and_then(|()| out.flush()))
 }
 

@@ -65,7 +65,7 @@ fn ask(wanted: &Wanted, quiet: bool) -> Outcome<Story> {
         Some(address) => (address.clone(), None),
         None => {
             let card = wanted.choose(if quiet { |_| {} } else { note })?;
-            (Address::Unix(card.door), Some(card.cluster))
+            (Address::Unix(card.socket), Some(card.cluster))
         }
     };
     let status = inquiry::status(&address)?;

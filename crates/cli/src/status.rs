@@ -51,7 +51,7 @@ struct DaemonStatus {
     pid: Option<u32>,
     resident_bytes: Option<u64>,
     settings: String,
-    door: String,
+    address: String,
     listen: Vec<String>,
     /// What it tells itself; empty if it does not answer.
     #[serde(serialize_with = "with_numbers")]
@@ -99,7 +99,7 @@ fn ask(wanted: &Wanted) -> Outcome<Vec<DaemonStatus>> {
 }
 
 fn answer(card: Card) -> DaemonStatus {
-    let (status, problem) = match inquiry::status(&Address::Unix(card.door.clone())) {
+    let (status, problem) = match inquiry::status(&Address::Unix(card.socket.clone())) {
         Ok(pairs) => (pairs.into_iter().collect(), None),
         Err(failure) => (BTreeMap::new(), Some(failure.message)),
     };
@@ -109,7 +109,7 @@ fn answer(card: Card) -> DaemonStatus {
         pid: Some(card.pid),
         resident_bytes: usage::resident(card.pid),
         settings: card.summary,
-        door: card.door.display().to_string(),
+        address: card.socket.display().to_string(),
         listen: card.listen,
         status,
         problem,
@@ -126,7 +126,7 @@ fn answer_of_stranger(address: &Address) -> Outcome<DaemonStatus> {
         pid: None,
         resident_bytes: None,
         settings: String::new(),
-        door: address.to_string(),
+        address: address.to_string(),
         listen: Vec::new(),
         status,
         problem: None,
@@ -225,7 +225,7 @@ mod tests {
             pid: Some(4711),
             resident_bytes: Some(5 << 20),
             settings: String::new(),
-            door: String::new(),
+            address: String::new(),
             listen: Vec::new(),
             status: status.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect(),
             problem: None,

@@ -57,8 +57,9 @@ fn clients_are_listed_with_listener_state_and_what_waits() {
     support::wait_until("all three are there", || json(&world, &["clients"]).as_array().unwrap().len() == 3);
     let clients = json(&world, &["clients"]);
     let told = |at: usize, key: &str| clients[at][key].to_string().replace('"', "");
-    let row =
-        |at: usize| ["node", "door", "transport", "state", "groups", "unread_bytes"].map(|key| told(at, key)).join(" ");
+    let row = |at: usize| {
+        ["node", "listener", "transport", "state", "groups", "unread_bytes"].map(|key| told(at, key)).join(" ")
+    };
     assert_eq!(
         [row(0), row(1), row(2)],
         ["1 native unix open 1 0", "1 native tcp open 2 0", "1 native unix connecting 0 0"]

@@ -100,7 +100,7 @@ impl Builder {
     pub fn start(self) -> Result<Node, EmbedError> {
         let ready = prepare(self.settings()?, self.node, ask)?;
         let stop = Stop::new().map_err(|error| EmbedError(format!("cannot make a pair of sockets: {error}")))?;
-        let address = Address::Unix(ready.card.door.clone());
+        let address = Address::Unix(ready.card.socket.clone());
         let id = ready.card.node;
         let thread = run(ready, stop.clone(), id)?;
         Ok(Node { id, address, stop, thread: Some(thread) })

@@ -2,7 +2,7 @@
 use crate::args::Args;
 use crate::config::{
     self, PROFILES, PROTOCOLS, Profile, Protocol, RINGS, SCHEDULINGS, SLOW_POLICIES, STORAGES, Scheduling, Settings,
-    SpreadDoor,
+    SpreadListener,
 };
 use crate::failure::{Failure, Outcome};
 use crate::local;
@@ -181,7 +181,7 @@ impl Options {
         settings.profile = self.idling.unwrap_or(settings.profile);
         settings.scheduling = self.scheduling.unwrap_or(settings.scheduling);
         settings.listen.extend(&self.listen);
-        settings.spread = self.spread.map(SpreadDoor::at).or(settings.spread);
+        settings.spread = self.spread.map(SpreadListener::at).or(settings.spread);
         settings.limits.output_max = self.client_output.unwrap_or(settings.limits.output_max);
         settings.limits.slow.policy = self.slow.unwrap_or(settings.limits.slow.policy);
         settings.limits.credit = self.client_credit.unwrap_or(settings.limits.credit);
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn the_door_for_spread_opens_at_its_usual_port_or_another() {
-        let door = |line: &str| options(line).unwrap().settings().unwrap().spread;
-        assert_eq!(door(""), None);
-        assert_eq!(door("--spread"), Some(SpreadDoor::at(4803)));
-        assert_eq!(door("--spread --nodes 2"), Some(SpreadDoor::at(4803)));
-        assert_eq!(door("--spread 5000 --nodes 2"), Some(SpreadDoor::at(5000)));
-        assert_eq!(door("--spread=5000"), Some(SpreadDoor::at(5000)));
+    fn spread_listens_at_its_usual_port_or_another() {
+        let listener = |line: &str| options(line).unwrap().settings().unwrap().spread;
+        assert_eq!(listener(""), None);
+        assert_eq!(listener("--spread"), Some(SpreadListener::at(4803)));
+        assert_eq!(listener("--spread --nodes 2"), Some(SpreadListener::at(4803)));
+        assert_eq!(listener("--spread 5000 --nodes 2"), Some(SpreadListener::at(5000)));
+        assert_eq!(listener("--spread=5000"), Some(SpreadListener::at(5000)));
         assert_eq!(problem("--spread 65536"), "--spread: `65536` does not fit; give a number from 1 to 65535");
     }
 

@@ -60,7 +60,7 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     let card = card(&dir, &settings);
     check_siblings(&dir, &card)?;
     seat.furnish(&card)?;
-    warn_of_open_doors(&settings);
+    warn_of_open_listeners(&settings);
     tell_seals(&settings, keys.as_ref());
     let policy = reload::policy(&settings)?;
     tell_rules(&policy);
@@ -146,7 +146,7 @@ fn tell_metrics(
     let port = metrics::open(address, tls)?;
     let address = port.address().unwrap_or(address);
     tracing::info!(%address, encrypted = tls.is_some(), "tells metrics");
-    metrics::serve(port, metrics::Daemon::new(card.door.clone(), card.cluster.clone(), ask))
+    metrics::serve(port, metrics::Daemon::new(card.socket.clone(), card.cluster.clone(), ask))
 }
 
 fn engine_and_node(
@@ -232,7 +232,7 @@ fn card(dir: &RuntimeDir, settings: &Settings) -> Card {
         settings: settings.hash().to_string(),
         summary: settings.summary(),
         shared: settings.shared(),
-        door: dir.door(node),
+        socket: dir.socket_file(node),
         listen: settings.listen.iter().map(ToString::to_string).collect(),
     }
 }
@@ -285,9 +285,9 @@ fn tell_seals(settings: &Settings, keys: Option<&KeyRing>) {
     }
 }
 
-fn warn_of_open_doors(settings: &Settings) {
+fn warn_of_open_listeners(settings: &Settings) {
     //= S42
-    let spread = settings.spread.iter().map(|door| &door.address);
+    let spread = settings.spread.iter().map(|listener| &listener.address);
     for address in settings.listen.iter().chain(spread).filter(|address| !address.ip().is_loopback()) {
         tracing::warn!(
             "clients are served at {address}: what they say is not encrypted, and whoever reaches it may speak"
@@ -302,7 +302,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     let mine = settings.mine()?;
     let mut options = NetOptions::new(mine.id, Vec::new(), UNUSED, mine.interface);
     options.networks = networks(settings, &mine);
-    options.listeners = vec![ListenAddress::Unix(card.door.clone())];
+    options.listeners = vec![ListenAddress::Unix(card.socket.clone())];
     options.users.clone_from(&settings.users);
     options.listeners.extend(settings.listen.iter().copied().map(ListenAddress::Tcp));
     if let Some(spread) = &settings.spread {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! $XDG_RUNTIME_DIR/consort/<cluster>/node-1.lock   held and written by the daemon of node 1
-//!                                    node-1.sock   its door for clients
+//!                                    node-1.sock   its socket for clients
 //! ```
 use crate::failure::{Failure, Outcome, Trying};
 use rustix::io::Errno;
@@ -35,7 +35,7 @@ pub struct Card {
     #[serde(default)]
     pub shared: Vec<(String, String)>,
     /// Its socket for clients on this machine.
-    pub door: PathBuf,
+    pub socket: PathBuf,
     /// Further addresses at which it serves clients.
     pub listen: Vec<String>,
 }
@@ -51,7 +51,7 @@ pub struct RuntimeDir {
 #[derive(Debug)]
 pub struct Seat {
     lock: File,
-    door: PathBuf,
+    socket: PathBuf,
 }
 
 /// The runtime directory of this user: `CONSORT_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/consort`, else a private directory
@@ -114,7 +114,7 @@ impl RuntimeDir {
     }
 
     /// The socket at which a node's daemon serves clients of this machine.
-    pub fn door(&self, node: u16) -> PathBuf {
+    pub fn socket_file(&self, node: u16) -> PathBuf {
         self.directory.join(format!("node-{node}.sock"))
     }
 
@@ -126,7 +126,7 @@ impl RuntimeDir {
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).trying(what)?;
         for _ in 0..50 {
             match lock.try_lock() {
-                Ok(()) => return Ok(Some(Seat { lock, door: self.door(node) })),
+                Ok(()) => return Ok(Some(Seat { lock, socket: self.socket_file(node) })),
                 Err(TryLockError::WouldBlock) if read_card(&path).is_some_and(|card| lives(card.pid)) => {
                     return Ok(None);
                 }
@@ -173,8 +173,8 @@ impl RuntimeDir {
 impl Seat {
     /// Writes the card and clears the way for the socket: a file left by a daemon that was killed.
     pub fn furnish(&mut self, card: &Card) -> Outcome {
-        let path = self.door.display().to_string();
-        match fs::remove_file(&self.door) {
+        let path = self.socket.display().to_string();
+        match fs::remove_file(&self.socket) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(error).trying(|| format!("cannot remove the old socket {path}"));
             }
@@ -195,7 +195,7 @@ impl Drop for Seat {
     fn drop(&mut self) {
         // The lock file stays: removing one that another process is about to lock would give two holders.
         let _ = self.lock.set_len(0);
-        let _ = fs::remove_file(&self.door);
+        let _ = fs::remove_file(&self.socket);
     }
 }
 
@@ -296,9 +296,9 @@ mod tests {
     fn a_killed_daemons_socket_is_cleared_away() {
         let runtime = tempfile::tempdir().unwrap();
         let dir = RuntimeDir::open(runtime.path(), "test").unwrap();
-        fs::write(dir.door(1), "left behind").unwrap();
+        fs::write(dir.socket_file(1), "left behind").unwrap();
         dir.claim(1).unwrap().unwrap().furnish(&card(1)).unwrap();
-        assert!(!dir.door(1).exists());
+        assert!(!dir.socket_file(1).exists());
     }
 
     #[test]

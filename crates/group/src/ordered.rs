@@ -3,7 +3,7 @@
 //! | size | field |
 //! |---|---|
 //! | 1 | kind: 1 multicast, 2 join, 3 leave, 4 disconnect, 5 join that closes the group if it opens it, 6 [part], 7 multicast with a note, 8 batch, 9 numbered, 10 open, 11 forget, 12 complete, 13 confirm, 14 reads, 15 hold, 16 [keys](crate::keys) |
-//! | 5 | multicast with a note: what only receivers at doors like the sender's understand |
+//! | 5 | multicast with a note: what only receivers of the sender's session protocol understand |
 //! | 4 | all but parts, numbered ones, complete, confirm, reads and keys: the client's number at the daemon that sent this |
 //! | … | numbered: the producer (16), its epoch (8 + 8), the number (8), then a multicast or batch with its kind |
 //! | … | open: the producer (16), the session (8), its attempt (8), flags (1): 1 it was opened before, 2 whoever has it is to be stopped |

@@ -35,7 +35,7 @@ impl Wanted {
     pub fn one(&self) -> Outcome<Address> {
         match &self.address {
             Some(address) => Ok(address.clone()),
-            None => Ok(Address::Unix(self.choose(note)?.door)),
+            None => Ok(Address::Unix(self.choose(note)?.socket)),
         }
     }
 
@@ -43,9 +43,11 @@ impl Wanted {
     pub fn all(&self) -> Outcome<Vec<(Option<String>, Address)>> {
         match &self.address {
             Some(address) => Ok(vec![(None, address.clone())]),
-            None => {
-                Ok(self.candidates()?.into_iter().map(|card| (Some(card.cluster), Address::Unix(card.door))).collect())
-            }
+            None => Ok(self
+                .candidates()?
+                .into_iter()
+                .map(|card| (Some(card.cluster), Address::Unix(card.socket)))
+                .collect()),
         }
     }
 

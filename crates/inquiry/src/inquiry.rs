@@ -32,7 +32,7 @@ pub fn status(address: &Address) -> Outcome<Vec<(String, String)>> {
 
 /// One counter of a daemon.
 pub fn counter(card: &Card, name: &str) -> Outcome<u64> {
-    let status = status(&Address::Unix(card.door.clone()))?;
+    let status = status(&Address::Unix(card.socket.clone()))?;
     let value = status.iter().find(|(key, _)| key == name).and_then(|(_, value)| value.parse().ok());
     value.ok_or_else(|| Failure::new(format!("node {} does not count `{name}`", card.node)))
 }
@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn whoever_is_no_daemon_is_told_apart() {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("door");
+        let path = directory.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
         let ask = |answer: &'static [u8]| {
             std::thread::scope(|scope| {

@@ -6,7 +6,7 @@ use crate::rings::{Declined, Rings};
 use crate::sys::{self, PeerProcess};
 use consort_node::{ClientIdentity, Transport};
 use consort_shm::MemoryFile;
-use consort_tls::{Arrival, TlsDoor};
+use consort_tls::{Arrival, TlsListener};
 use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::unix::SourceFd;
@@ -33,7 +33,7 @@ pub(crate) enum Listener {
     Unix(UnixListener, SocketFile),
     Tcp(TcpListener),
     /// A thread that opens what is sealed.
-    Tls(TlsDoor),
+    Tls(TlsListener),
 }
 
 /// A client's connection.
@@ -74,8 +74,8 @@ impl Listener {
     /// Opens the addresses where TLS is spoken.
     pub(crate) fn open_tls(listen: &TlsListen) -> Result<Self, BindError> {
         let first = listen.addresses.first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
-        let door = TlsDoor::open(&listen.addresses, &listen.tls, listen.most);
-        door.map(Self::Tls).map_err(|error| refused(SocketRole::Clients, first, error))
+        let listener = TlsListener::open(&listen.addresses, &listen.tls, listen.most);
+        listener.map(Self::Tls).map_err(|error| refused(SocketRole::Clients, first, error))
     }
 
     /// Lets every user of this machine connect, for it to be checked afterwards who that is.
@@ -89,8 +89,8 @@ impl Listener {
     pub(crate) fn address(&self) -> ListenAddress {
         match self {
             Self::Unix(_, file) => ListenAddress::Unix(file.path.clone()),
-            Self::Tls(door) => {
-                ListenAddress::Tcp(door.addresses().first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into()))
+            Self::Tls(listener) => {
+                ListenAddress::Tcp(listener.addresses().first().copied().unwrap_or_else(|| ([0, 0, 0, 0], 0).into()))
             }
             Self::Tcp(listener) => {
                 ListenAddress::Tcp(listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into()))
@@ -102,8 +102,8 @@ impl Listener {
     pub(crate) fn accept(&self) -> io::Result<ClientStream> {
         match self {
             Self::Unix(listener, _) => listener.accept().map(|(stream, _)| ClientStream::Unix(stream)),
-            Self::Tls(door) => {
-                let Arrival { stream, peer, certificate } = door.next_arrival().ok_or(ErrorKind::WouldBlock)?;
+            Self::Tls(listener) => {
+                let Arrival { stream, peer, certificate } = listener.next_arrival().ok_or(ErrorKind::WouldBlock)?;
                 Ok(ClientStream::Tls(UnixStream::from_std(stream), Box::new(TlsPeer { address: peer, certificate })))
             }
             Self::Tcp(listener) => {
@@ -118,7 +118,9 @@ impl Listener {
         match self {
             Self::Unix(listener, _) => listener.register(registry, token, Interest::READABLE),
             Self::Tcp(listener) => listener.register(registry, token, Interest::READABLE),
-            Self::Tls(door) => SourceFd(&door.descriptor().as_raw_fd()).register(registry, token, Interest::READABLE),
+            Self::Tls(listener) => {
+                SourceFd(&listener.descriptor().as_raw_fd()).register(registry, token, Interest::READABLE)
+            }
         }
     }
 }

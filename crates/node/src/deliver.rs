@@ -23,7 +23,7 @@ const DIGEST: usize = 64;
 /// A group's change that is being told.
 #[derive(Debug)]
 pub(crate) struct GroupNotice {
-    /// As clients of each door read it.
+    /// As clients of each session protocol read it.
     native: Bytes,
     spread: Bytes,
     /// How many of those that are to know do.

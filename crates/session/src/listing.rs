@@ -106,7 +106,7 @@ pub struct GroupEntry {
 /// One connection of the daemon that answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Its number; [`ClientId::speaks_spread`] tells at which door it came in.
+    /// Its number; [`ClientId::speaks_spread`] tells which session protocol it speaks.
     pub client: ClientId,
     /// What the client is called; `None` before it was let in and after it was sent away.
     pub name: Option<ClientName>,

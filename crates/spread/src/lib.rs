@@ -1,4 +1,4 @@
-//! The door for existing Spread clients: a daemon's end of the session protocol of Spread 5.0.1, without I/O.
+//! The listener for existing Spread clients: a daemon's end of the session protocol of Spread 5.0.1, without I/O.
 //! `docs/protocols/spread.md` states the rules (S01 and on) that the code cites.
 //!
 //! | module | what |
@@ -8,7 +8,7 @@
 //! | [`header`] | the 48 bytes before every message, in either byte order |
 //! | [`request`] | what clients say after that |
 //! | [`messages`] | what daemons say: messages, group views, signals, rejects |
-//! | [`multicast_note`] | what travels with a message for receivers at doors like this one |
+//! | [`multicast_note`] | what travels with a message for receivers that are Spread clients, too |
 //! | [`session`] | [`SpreadSession`], a daemon's end of one connection |
 //!
 //! A Spread client is a client like any other: its groups are the daemon's groups, its messages stand in the same order,

@@ -1,4 +1,4 @@
-//! What rides along with a Spread client's message and matters only to receivers at doors like this one.
+//! What rides along with a Spread client's message and matters only to receivers that are Spread clients, too.
 use crate::header::NO_HINT;
 use crate::kind::{AGREED, REGULAR, SELF_DISCARD, of_service};
 use consort_types::Service;

@@ -7,7 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`] | [`ServerTls`] and [`ClientTls`]: certificates and keys, checked |
-//! | [`server`] | [`TlsDoor`]: listeners, and who has come through them |
+//! | [`server`] | [`TlsListener`]: listeners, and who has come through them |
 //! | [`client`] | a client's end of one connection |
 //! | `pump` | one connection, sealed on one side, plain on the other |
 #![allow(clippy::disallowed_methods, reason = "a driver's part: clocks and threads live here")]
@@ -21,4 +21,4 @@ mod tests;
 
 pub use client::{Bridge, Problem};
 pub use config::{ClientTls, ServerTls, TlsError};
-pub use server::{Arrival, TlsDoor};
+pub use server::{Arrival, TlsListener};

@@ -19,16 +19,16 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HANDSHAKE_LEAST: Duration = Duration::from_secs(2);
 /// How long a client may take the rest in which its daemon has left.
 const LINGER: Duration = Duration::from_secs(5);
-/// How long a door that is dropped waits for its thread to close its listeners, at most.
+/// How long dropping waits for the thread to close its sockets, at most.
 const CLOSING: Duration = Duration::from_secs(2);
 /// How long nobody is let in where there are no descriptors left.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The door that the daemon holds; listeners follow, then connections.
+/// What the daemon holds; listeners follow, then connections.
 const LIFELINE: Token = Token(0);
 const FIRST_LISTENER: usize = 1;
 const FIRST: usize = 1 << 10;
 
-/// A client that has come through the door.
+/// A client that has connected.
 #[derive(Debug)]
 pub struct Arrival {
     /// What it says and is told, plain. It does not block.
@@ -42,13 +42,13 @@ pub struct Arrival {
 /// Listeners for TLS, whose work is done by a thread. Dropped, nobody is let in any more; connections that there are go on
 /// until they end, for what stands in them is to be told.
 #[derive(Debug)]
-pub struct TlsDoor {
+pub struct TlsListener {
     arrivals: Receiver<Arrival>,
     lifeline: StdUnixStream,
     addresses: Vec<SocketAddr>,
 }
 
-impl TlsDoor {
+impl TlsListener {
     /// Binds the addresses and lets at most so many clients in at a time.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl TlsDoor {
     }
 }
 
-impl Drop for TlsDoor {
+impl Drop for TlsListener {
     /// Its addresses are free when this is done.
     fn drop(&mut self) {
         let _ = self.lifeline.shutdown(Shutdown::Write);
@@ -142,7 +142,7 @@ impl Hall {
         Ok(Self { poll, listeners, tls, lifeline, teller, most, guests, next, busy, ready, paused_until })
     }
 
-    /// Works until the door is dropped and the last connection has ended.
+    /// Works until the listener is dropped and the last connection has ended.
     fn run(mut self) {
         let (mut events, mut is_shut) = (Events::with_capacity(256), false);
         while !is_shut || !self.guests.is_empty() {
@@ -172,12 +172,12 @@ impl Hall {
         }
     }
 
-    /// Whether the door is there still; nothing is ever said through it.
+    /// Whether the listener is there still; nothing is ever said to it.
     fn lives(&mut self) -> bool {
         !matches!(self.lifeline.read(&mut [0; 8]), Ok(0))
     }
 
-    /// Nobody is let in any more, and the door may go.
+    /// Nobody is let in any more, and the listener may go.
     fn shut(&mut self) {
         self.listeners.clear();
         self.ready.clear();

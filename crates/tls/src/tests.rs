@@ -1,4 +1,4 @@
-//! Daemons' doors and clients, with certificates made for the purpose.
+//! Daemons' listeners and clients, with certificates made for the purpose.
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
 use std::io::{ErrorKind, Read, Write};
@@ -34,11 +34,11 @@ fn certificate(authority: &Authority, names: &[&str]) -> (String, String) {
     (params.signed_by(&key, &authority.issuer).unwrap().pem(), key.serialize_pem())
 }
 
-fn door(authority: &Authority, clients: Option<&Authority>) -> TlsDoor {
+fn listener(authority: &Authority, clients: Option<&Authority>) -> TlsListener {
     let (chain, key) = certificate(authority, &["localhost", "127.0.0.1"]);
     let clients = clients.map(|clients| clients.pem.as_bytes());
     let tls = ServerTls::new(chain.as_bytes(), key.as_bytes(), clients).unwrap();
-    TlsDoor::open(&[([127, 0, 0, 1], 0).into()], &tls, 8).unwrap()
+    TlsListener::open(&[([127, 0, 0, 1], 0).into()], &tls, 8).unwrap()
 }
 
 fn client(authority: &Authority, own: Option<&(String, String)>) -> ClientTls {
@@ -50,10 +50,10 @@ fn connect(tls: &ClientTls, address: SocketAddr, host: &str) -> std::io::Result<
     tls.bridge(TcpStream::connect(address).unwrap(), host, PATIENCE)
 }
 
-fn arrival(door: &TlsDoor) -> Arrival {
+fn arrival(listener: &TlsListener) -> Arrival {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {
-        if let Some(arrival) = door.next_arrival() {
+        if let Some(arrival) = listener.next_arrival() {
             arrival.stream.set_nonblocking(false).unwrap();
             arrival.stream.set_read_timeout(Some(PATIENCE)).unwrap();
             return arrival;
@@ -74,9 +74,9 @@ fn read(stream: &mut UnixStream, len: usize) -> Vec<u8> {
 #[test]
 fn what_one_end_says_the_other_hears_and_ends_are_heard_too() {
     let authority = authority();
-    let door = door(&authority, None);
-    let bridge = connect(&client(&authority, None), door.addresses()[0], "localhost").unwrap();
-    let mut there = arrival(&door);
+    let listener = listener(&authority, None);
+    let bridge = connect(&client(&authority, None), listener.addresses()[0], "localhost").unwrap();
+    let mut there = arrival(&listener);
     assert_eq!((there.certificate, there.peer.ip().is_loopback()), (None, true));
     let (mut here, large) = (bridge.stream, vec![7; 3 << 20]);
     let writer = std::thread::spawn({
@@ -99,25 +99,25 @@ fn what_one_end_says_the_other_hears_and_ends_are_heard_too() {
 #[test]
 fn a_client_s_certificate_gives_its_name() {
     let (daemons, clients) = (authority(), authority());
-    let door = door(&daemons, Some(&clients));
+    let listener = listener(&daemons, Some(&clients));
     let own = certificate(&clients, &["billing.example", "other.example"]);
-    let _bridge = connect(&client(&daemons, Some(&own)), door.addresses()[0], "127.0.0.1").unwrap();
-    assert_eq!(arrival(&door).certificate.as_deref(), Some("billing.example"));
+    let _bridge = connect(&client(&daemons, Some(&own)), listener.addresses()[0], "127.0.0.1").unwrap();
+    assert_eq!(arrival(&listener).certificate.as_deref(), Some("billing.example"));
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.subject_alt_names = vec![SanType::URI("spiffe://site/audit".try_into().unwrap())];
     let own = (params.signed_by(&key, &clients.issuer).unwrap().pem(), key.serialize_pem());
-    let _bridge = connect(&client(&daemons, Some(&own)), door.addresses()[0], "localhost").unwrap();
-    assert_eq!(arrival(&door).certificate.as_deref(), Some("spiffe://site/audit"));
+    let _bridge = connect(&client(&daemons, Some(&own)), listener.addresses()[0], "localhost").unwrap();
+    assert_eq!(arrival(&listener).certificate.as_deref(), Some("spiffe://site/audit"));
 }
 
 #[test]
 fn a_daemon_that_is_not_to_be_believed_is_refused_with_the_reason() {
     let (daemons, others) = (authority(), authority());
-    let door = door(&daemons, None);
-    let error = connect(&client(&others, None), door.addresses()[0], "localhost").unwrap_err();
+    let listener = listener(&daemons, None);
+    let error = connect(&client(&others, None), listener.addresses()[0], "localhost").unwrap_err();
     assert!(error.to_string().contains("UnknownIssuer"), "{error}");
-    let error = connect(&client(&daemons, None), door.addresses()[0], "elsewhere.example").unwrap_err();
+    let error = connect(&client(&daemons, None), listener.addresses()[0], "elsewhere.example").unwrap_err();
     assert!(
         error.to_string().contains("not valid for name") || error.to_string().contains("NotValidForName"),
         "{error}"
@@ -129,16 +129,16 @@ fn a_daemon_that_is_not_to_be_believed_is_refused_with_the_reason() {
     let error = client(&daemons, None).bridge(socket, "localhost", Duration::from_millis(50)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     drop(silent.join());
-    assert!(door.next_arrival().is_none());
+    assert!(listener.next_arrival().is_none());
 }
 
 #[test]
 fn a_client_without_the_right_certificate_is_refused_and_told_why() {
     let (daemons, clients, others) = (authority(), authority(), authority());
-    let door = door(&daemons, Some(&clients));
+    let listener = listener(&daemons, Some(&clients));
     let wrong = certificate(&others, &["billing.example"]);
     for (own, told) in [(None, "CertificateRequired"), (Some(&wrong), "UnknownCA")] {
-        let problem = match connect(&client(&daemons, own), door.addresses()[0], "localhost") {
+        let problem = match connect(&client(&daemons, own), listener.addresses()[0], "localhost") {
             Err(error) => error.to_string(),
             Ok(mut bridge) => {
                 bridge.stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -148,22 +148,22 @@ fn a_client_without_the_right_certificate_is_refused_and_told_why() {
         };
         assert!(problem.contains(told), "{problem}");
     }
-    assert!(door.next_arrival().is_none());
+    assert!(listener.next_arrival().is_none());
 }
 
 #[test]
 fn garbage_and_silence_end_their_own_connections_and_no_other() {
     let authority = authority();
-    let door = door(&authority, None);
+    let listener = listener(&authority, None);
     let mut silent = Vec::new();
     for n in 0..5_u8 {
-        let mut stream = TcpStream::connect(door.addresses()[0]).unwrap();
+        let mut stream = TcpStream::connect(listener.addresses()[0]).unwrap();
         let garbage: Vec<u8> = (0..2_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 13) as u8 ^ n).collect();
         let _ = stream.write_all(&garbage[..usize::from(n) * 400]);
         silent.push(stream);
     }
-    let bridge = connect(&client(&authority, None), door.addresses()[0], "localhost").unwrap();
-    let mut there = arrival(&door);
+    let bridge = connect(&client(&authority, None), listener.addresses()[0], "localhost").unwrap();
+    let mut there = arrival(&listener);
     (&bridge.stream).write_all(b"hello").unwrap();
     assert_eq!(read(&mut there.stream, 5), b"hello");
 }
@@ -171,29 +171,29 @@ fn garbage_and_silence_end_their_own_connections_and_no_other() {
 #[test]
 fn who_does_not_shake_hands_or_does_not_go_when_its_daemon_has_makes_room_for_others() {
     let authority = authority();
-    let (door, tls) = (door(&authority, None), client(&authority, None));
-    let address = door.addresses()[0];
+    let (listener, tls) = (listener(&authority, None), client(&authority, None));
+    let address = listener.addresses()[0];
     let silent: Vec<_> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut stay = Vec::new();
     for _ in 0..8 {
         stay.push(connect(&tls, address, "localhost").unwrap());
-        drop(arrival(&door));
+        drop(arrival(&listener));
     }
     let bridge = connect(&tls, address, "localhost").unwrap();
-    let mut there = arrival(&door);
+    let mut there = arrival(&listener);
     (&bridge.stream).write_all(b"hello").unwrap();
     assert_eq!(read(&mut there.stream, 5), b"hello");
     drop((silent, stay));
 }
 
 #[test]
-fn a_door_that_is_dropped_lets_nobody_in_and_what_is_said_goes_on() {
+fn a_listener_that_is_dropped_lets_nobody_in_and_what_is_said_goes_on() {
     let authority = authority();
-    let door = door(&authority, None);
-    let address = door.addresses()[0];
+    let listener = listener(&authority, None);
+    let address = listener.addresses()[0];
     let mut bridge = connect(&client(&authority, None), address, "localhost").unwrap();
-    let mut there = arrival(&door);
-    drop(door);
+    let mut there = arrival(&listener);
+    drop(listener);
     assert!(std::net::TcpListener::bind(address).is_ok(), "its address is free");
     there.stream.write_all(b"farewell").unwrap();
     drop(there);

@@ -146,7 +146,7 @@ impl Looker {
         }
         let known = self.known.get(&card.node);
         if known.is_none_or(|known| known.pid != Some(card.pid)) {
-            self.known.insert(card.node, KnownDaemon::new(Address::Unix(card.door), Some(card.pid)));
+            self.known.insert(card.node, KnownDaemon::new(Address::Unix(card.socket), Some(card.pid)));
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ pub struct ClientRow {
     pub client: u32,
     pub name: Option<String>,
     /// `native` or `spread`.
-    pub door: &'static str,
+    pub listener: &'static str,
     pub transport: &'static str,
     pub state: &'static str,
     pub groups: u32,
@@ -208,7 +208,7 @@ fn client(node: u16, connection: &Connection) -> ClientRow {
         node,
         client: connection.client.0,
         name: connection.name.as_ref().map(ToString::to_string),
-        door: if connection.client.speaks_spread() { "spread" } else { "native" },
+        listener: if connection.client.speaks_spread() { "spread" } else { "native" },
         transport: connection.transport.name(),
         state: connection.stage.name(),
         groups: connection.groups,
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(keys(&json["groups"][0]), "closed group members");
         assert_eq!(
             keys(&json["clients"][0]),
-            "client credit_bytes door groups name node state transport under_way_bytes unread_bytes"
+            "client credit_bytes groups listener name node state transport under_way_bytes unread_bytes"
         );
         assert_eq!(keys(&json["held_back_by"][0]), "kind who why");
         assert_eq!(keys(&json["changes"][0]), "came gone members ms_ago primary restarted view what why");

@@ -38,7 +38,7 @@ const GROUPS: [Column; 3] = [Column::text("GROUP", 20), Column::number("MEMBERS"
 const CLIENTS: [Column; 9] = [
     Column::text("NAME", 14),
     Column::text("NODE", 5),
-    Column::text("DOOR", 11),
+    Column::text("LISTENER", 11),
     Column::text("STATE", 10),
     Column::number("GROUPS", 7),
     Column::number("UNREAD", 10),
@@ -192,7 +192,7 @@ fn client(client: &ClientRow) -> Row {
     let cells = vec![
         text(client.name.as_deref().unwrap_or("-")),
         node(client.node),
-        text(format!("{} {}", client.door, client.transport)),
+        text(format!("{} {}", client.listener, client.transport)),
         text(client.state),
         number(client.groups),
         size(client.unread_bytes),

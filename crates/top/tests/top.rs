@@ -57,9 +57,9 @@ impl World {
     }
 
     fn client(&self, node: u16, name: &str) -> Client {
-        let door = self.directory.path().join("run").join(&self.cluster).join(format!("node-{node}.sock"));
+        let socket = self.directory.path().join("run").join(&self.cluster).join(format!("node-{node}.sock"));
         let mut client =
-            Client::connect(&Address::Unix(door), &ConnectOptions::default().called(name).unwrap()).unwrap();
+            Client::connect(&Address::Unix(socket), &ConnectOptions::default().called(name).unwrap()).unwrap();
         client.join(&GroupName::new("orders").unwrap()).unwrap();
         client.wait_ordered(PATIENCE).unwrap();
         client

@@ -1,4 +1,4 @@
-//! Clients of a Spread daemon, by the session protocol of Spread 5.0.1 (`docs/spread-door.md`), from its other end.
+//! Clients of a Spread daemon, by the session protocol of Spread 5.0.1 (`docs/spread-listener.md`), from its other end.
 use bytes::BytesMut;
 use consort_daemon::clock::now_ns;
 use consort_daemon::failure::{Failure, Outcome, Trying};

@@ -37,7 +37,7 @@ impl Scenario {
         Self { beyond_spread: Some(needed), ..self }
     }
 
-    fn is_for(&self, program: &Program, by: Door) -> bool {
+    fn is_for(&self, program: &Program, by: Listener) -> bool {
         let spoken = !by.is_spread() || self.beyond_spread.is_none();
         // A program that cannot even be asked fails by itself.
         spoken && self.needs.is_none_or(|request| has(program, request).unwrap_or(true))
@@ -87,24 +87,28 @@ pub struct Stage<'a> {
     program: &'a Program,
     consort: &'a Path,
     daemon: Daemon,
-    by: Door,
+    by: Listener,
 }
 
 /// How clients connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Door {
+enum Listener {
     Unix,
     Tcp,
     SpreadUnix,
     SpreadTcp,
 }
 
-/// The doors through which scenarios are played: by a program that speaks Spread's session protocol the latter two, by any
-/// other the former.
-const DOORS: [(Door, &str); 4] =
-    [(Door::Unix, "unix"), (Door::Tcp, "tcp"), (Door::SpreadUnix, "spread unix"), (Door::SpreadTcp, "spread tcp")];
+/// Where scenarios are played: by a program that speaks Spread's session protocol at the latter two, by any other at the
+/// former.
+const LISTENERS: [(Listener, &str); 4] = [
+    (Listener::Unix, "unix"),
+    (Listener::Tcp, "tcp"),
+    (Listener::SpreadUnix, "spread unix"),
+    (Listener::SpreadTcp, "spread tcp"),
+];
 
-/// What may be no longer at a door, in bytes: names of clients and groups; and what the largest message has at least.
+/// What may be no longer at a listener, in bytes: names of clients and groups; and what the largest message has at least.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     name: usize,
@@ -112,7 +116,7 @@ struct Limits {
     message: u64,
 }
 
-impl Door {
+impl Listener {
     const fn is_spread(self) -> bool {
         matches!(self, Self::SpreadUnix | Self::SpreadTcp)
     }
@@ -124,7 +128,7 @@ impl Door {
         }
     }
 
-    /// Starts a daemon that has this door.
+    /// Starts a daemon that has this listener.
     fn daemon(self, consort: &Path) -> Result<Daemon, String> {
         let daemon = if self.is_spread() { Daemon::start_with_spread(consort) } else { Daemon::start(consort) };
         daemon.map_err(|error| error.to_string())
@@ -139,10 +143,10 @@ impl Stage<'_> {
 
     fn address_of(&self, daemon: &Daemon) -> String {
         match self.by {
-            Door::Unix => daemon.unix().display().to_string(),
-            Door::Tcp => daemon.tcp().to_owned(),
-            Door::SpreadUnix => daemon.spread_unix().display().to_string(),
-            Door::SpreadTcp => daemon.spread_tcp().to_owned(),
+            Listener::Unix => daemon.unix().display().to_string(),
+            Listener::Tcp => daemon.tcp().to_owned(),
+            Listener::SpreadUnix => daemon.spread_unix().display().to_string(),
+            Listener::SpreadTcp => daemon.spread_tcp().to_owned(),
         }
     }
 
@@ -179,8 +183,8 @@ impl Stage<'_> {
     }
 }
 
-/// Plays those scenarios whose names contain `filter`, through each door that the program uses, and tells each outcome as it
-/// comes, none where the client or its protocol lacks what the scenario needs; how many failed.
+/// Plays those scenarios whose names contain `filter`, at each listener that the program uses, and tells each outcome as
+/// it comes, none where the client or its protocol lacks what the scenario needs; how many failed.
 ///
 /// # Errors
 /// If no daemon starts, or none was played.
@@ -196,16 +200,16 @@ pub fn play(
     }
     let spread = has(program, "spread").unwrap_or(false);
     let mut failed = 0;
-    for (by, door) in DOORS.into_iter().filter(|(by, _)| by.is_spread() == spread) {
+    for (by, listener) in LISTENERS.into_iter().filter(|(by, _)| by.is_spread() == spread) {
         for scenario in &chosen {
             if !scenario.is_for(program, by) {
-                tell(door, scenario, None);
+                tell(listener, scenario, None);
                 continue;
             }
             let daemon = by.daemon(consort)?;
             let outcome = (scenario.run)(&Stage { program, consort, daemon, by });
             failed += usize::from(outcome.is_err());
-            tell(door, scenario, Some(&outcome));
+            tell(listener, scenario, Some(&outcome));
         }
     }
     Ok(failed)

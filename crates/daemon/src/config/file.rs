@@ -238,7 +238,7 @@ fn primary(text: &str) -> Result<Policy, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{EXAMPLE, Profile, Protocol, SpreadDoor};
+    use crate::config::{EXAMPLE, Profile, Protocol, SpreadListener};
     use consort_ring::Acceleration;
 
     const GOOD: &str = r#"
@@ -290,7 +290,7 @@ interface = "198.51.100.12"
         assert_eq!((spelled.probe_paths, plain.probe_paths), (true, true));
         assert_eq!((spelled.nodes, spelled.listen.len(), spelled.users), (plain.nodes, 1, plain.users));
         assert_eq!((spelled.metrics, plain.metrics), (Some(([127, 0, 0, 1], 9464).into()), None));
-        assert_eq!((spelled.spread, plain.spread), (Some(SpreadDoor::at(4803)), None));
+        assert_eq!((spelled.spread, plain.spread), (Some(SpreadListener::at(4803)), None));
         assert_eq!((spelled.listen_tls.len(), plain.listen_tls.len()), (1, 0));
         assert_eq!((spelled.certificate, plain.certificate), (Some("/etc/consort/daemon.pem".into()), None));
         assert_eq!((spelled.certificate_key, plain.certificate_key), (Some("/etc/consort/daemon.key".into()), None));
@@ -486,17 +486,17 @@ interface = "198.51.100.12"
     }
 
     #[test]
-    fn the_door_for_spread_is_shut_unless_it_has_a_port() {
+    fn spread_has_no_listener_unless_it_has_a_port() {
         //= S42 test
-        let door = |lines: &str| parse("consort.toml", &format!("{GOOD}\n[spread]\n{lines}")).unwrap().spread;
-        assert_eq!(door(""), None);
-        assert_eq!(door("port = 4803"), Some(SpreadDoor::at(4803)));
-        let other = door("port = 5000\naddress = \"0.0.0.0\"\nunix = \"off\"\nmessages = 1000").unwrap();
+        let listener = |lines: &str| parse("consort.toml", &format!("{GOOD}\n[spread]\n{lines}")).unwrap().spread;
+        assert_eq!(listener(""), None);
+        assert_eq!(listener("port = 4803"), Some(SpreadListener::at(4803)));
+        let other = listener("port = 5000\naddress = \"0.0.0.0\"\nunix = \"off\"\nmessages = 1000").unwrap();
         assert_eq!((other.address, other.unix), ("0.0.0.0:5000".parse().unwrap(), None));
         assert_eq!(other.messages, Some(1000));
         assert_eq!(
             with("[spread]\naddress = \"here\"\nunix = \"/tmp/x\""),
-            "consort.toml:9: spread.port: is missing; the door is shut without: port = 4803\n\
+            "consort.toml:9: spread.port: is missing; nobody listens without: port = 4803\n\
              consort.toml:10: spread.address: \"here\" is not an address; write it like \"0.0.0.0\""
         );
     }

@@ -30,7 +30,7 @@ pub use file::read;
 pub use networks::{NetworkSettings, local_gateway};
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
 pub use rings::RingSettings;
-pub use spread::SpreadDoor;
+pub use spread::SpreadListener;
 
 /// How much CPU is spent on answering quickly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,7 +95,7 @@ pub struct Settings {
     /// Users, beside the daemon's own and root, that may connect to its Unix socket.
     pub users: Vec<u32>,
     /// Where Spread clients may connect; `None` for nowhere.
-    pub spread: Option<SpreadDoor>,
+    pub spread: Option<SpreadListener>,
     /// Where metrics are told; `None` for nowhere.
     pub metrics: Option<SocketAddr>,
     /// Whether that is by TLS, with the daemon's certificate.
@@ -186,7 +186,7 @@ impl Settings {
     /// Hands on what other settings follow from: to be called when all are as they should be.
     pub fn hand_on(&mut self) {
         self.ring.idling = self.profile.parking();
-        self.limits.spread_messages = self.spread.as_ref().and_then(|door| door.messages);
+        self.limits.spread_messages = self.spread.as_ref().and_then(|listener| listener.messages);
     }
 
     /// The settings of a cluster whose `nodes` nodes all live on this machine.

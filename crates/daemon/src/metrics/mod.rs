@@ -41,7 +41,7 @@ type StatusAnswer = Result<Arc<Status>, String>;
 /// The daemon that is asked.
 pub struct Daemon {
     /// Where it serves clients of this machine.
-    pub door: PathBuf,
+    pub socket: PathBuf,
     /// Its cluster's name.
     pub cluster: String,
     ask: Ask,
@@ -50,9 +50,9 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// The one behind this door.
-    pub fn new(door: PathBuf, cluster: String, ask: Ask) -> Self {
-        Self { door, cluster, ask, last: Mutex::new(None) }
+    /// The one behind this socket.
+    pub fn new(socket: PathBuf, cluster: String, ask: Ask) -> Self {
+        Self { socket, cluster, ask, last: Mutex::new(None) }
     }
 
     fn status(&self) -> StatusAnswer {
@@ -62,7 +62,7 @@ impl Daemon {
         {
             return answer.clone();
         }
-        let answer = (self.ask)(&self.door).map(|pairs| Arc::new(pairs.into_iter().collect()));
+        let answer = (self.ask)(&self.socket).map(|pairs| Arc::new(pairs.into_iter().collect()));
         *last = Some((clock::now_ns(), answer.clone()));
         answer
     }
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_daemon_that_does_not_answer_is_unavailable() {
-        let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), |door| Err(door.display().to_string()));
+        let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), |socket| Err(socket.display().to_string()));
         for path in ["/metrics", "/ready"] {
             let response = daemon.answer(&HttpRequest { head_only: false, path: path.into() });
             assert!(response.status.starts_with("503"), "{response:?}");

@@ -1,5 +1,5 @@
 //! The port, and what comes through it: plain, or by TLS, which a thread of its own takes off.
-use consort_tls::{ServerTls, TlsDoor};
+use consort_tls::{ServerTls, TlsListener};
 use mio::net::{TcpListener, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
@@ -16,7 +16,7 @@ pub enum MetricsPort {
     /// Whoever reaches it reads along.
     Plain(TcpListener),
     /// By TLS.
-    Sealed(TlsDoor),
+    Sealed(TlsListener),
 }
 
 impl MetricsPort {
@@ -26,7 +26,7 @@ impl MetricsPort {
     /// Those of binding, and of beginning a thread for TLS.
     pub fn open(address: SocketAddr, tls: Option<&ServerTls>) -> io::Result<Self> {
         match tls {
-            Some(tls) => TlsDoor::open(&[address], tls, CONNECTIONS).map(Self::Sealed),
+            Some(tls) => TlsListener::open(&[address], tls, CONNECTIONS).map(Self::Sealed),
             None => TcpListener::bind(address).map(Self::Plain),
         }
     }
@@ -35,7 +35,7 @@ impl MetricsPort {
     pub fn address(&self) -> Option<SocketAddr> {
         match self {
             Self::Plain(listener) => listener.local_addr().ok(),
-            Self::Sealed(door) => door.addresses().first().copied(),
+            Self::Sealed(listener) => listener.addresses().first().copied(),
         }
     }
 
@@ -46,8 +46,8 @@ impl MetricsPort {
     pub fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         match self {
             Self::Plain(listener) => registry.register(listener, token, Interest::READABLE),
-            Self::Sealed(door) => {
-                let descriptor = door.descriptor().as_raw_fd();
+            Self::Sealed(listener) => {
+                let descriptor = listener.descriptor().as_raw_fd();
                 registry.register(&mut SourceFd(&descriptor), token, Interest::READABLE)
             }
         }
@@ -60,7 +60,7 @@ impl MetricsPort {
     pub fn accept(&self) -> io::Result<UnixStream> {
         let stream = match self {
             Self::Plain(listener) => StdUnixStream::from(OwnedFd::from(listener.accept()?.0)),
-            Self::Sealed(door) => door.next_arrival().ok_or(ErrorKind::WouldBlock)?.stream,
+            Self::Sealed(listener) => listener.next_arrival().ok_or(ErrorKind::WouldBlock)?.stream,
         };
         Ok(UnixStream::from_std(stream))
     }

@@ -20,7 +20,7 @@ impl Bench {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listeners =
-            [ListenAddress::Unix(folder.path().join("door")), ListenAddress::Tcp(([127, 0, 0, 1], 0).into())];
+            [ListenAddress::Unix(folder.path().join("socket")), ListenAddress::Tcp(([127, 0, 0, 1], 0).into())];
         let listeners = listeners
             .iter()
             .map(|address| (Listener::open(address, Dialect::Native).unwrap(), Dialect::Native))
@@ -33,7 +33,7 @@ impl Bench {
     }
 
     fn connect(&mut self) -> (UnixStream, ClientId) {
-        let stream = UnixStream::connect(self.folder.path().join("door")).unwrap();
+        let stream = UnixStream::connect(self.folder.path().join("socket")).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         (stream, self.accept())
     }
@@ -65,7 +65,7 @@ impl Bench {
         self.poll.poll(&mut events, Some(Duration::from_secs(10))).unwrap();
         for event in &events {
             match event.token().0 {
-                door @ 0..10 => self.clients.on_listener_ready(door),
+                listener @ 0..10 => self.clients.on_listener_ready(listener),
                 _ => self.clients.event(event),
             }
         }
@@ -222,10 +222,10 @@ fn small_reads_pin_no_chunk() {
 }
 
 #[test]
-fn a_door_without_descriptors_stays_shut_for_a_while_and_opens_again() {
+fn a_listener_without_descriptors_pauses_and_accepts_again() {
     let mut bench = Bench::new();
     bench.clients.acceptors[0].closed_until = Some(NOW + CLOSED_FOR);
-    let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
+    let _waiting = UnixStream::connect(bench.folder.path().join("socket")).unwrap();
     bench.wait();
     assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
     assert_eq!(bench.clients.poll_timeout(), Some(NOW + CLOSED_FOR));
@@ -234,11 +234,11 @@ fn a_door_without_descriptors_stays_shut_for_a_while_and_opens_again() {
 }
 
 #[test]
-fn with_as_many_connections_as_there_may_be_the_door_stays_shut_until_one_ends() {
+fn with_as_many_connections_as_there_may_be_nobody_is_accepted_until_one_ends() {
     let mut bench = Bench::new();
     bench.clients.most = 1;
     let (one, first) = bench.connect();
-    let _waiting = UnixStream::connect(bench.folder.path().join("door")).unwrap();
+    let _waiting = UnixStream::connect(bench.folder.path().join("socket")).unwrap();
     bench.wait();
     assert!(bench.clients.accept(NOW, &mut bench.counters).is_empty());
     assert_eq!(bench.clients.poll_timeout(), Some(NOW + CLOSED_FOR));

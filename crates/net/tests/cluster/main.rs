@@ -43,7 +43,7 @@ struct Kind {
 struct Cluster {
     stops: Vec<Stop>,
     threads: Vec<JoinHandle<Result<(), RunError>>>,
-    doors: Vec<Vec<ListenAddress>>,
+    listeners: Vec<Vec<ListenAddress>>,
     /// Where each takes links, if it does.
     links: Vec<SocketAddr>,
     _folder: TempDir,
@@ -79,13 +79,13 @@ impl Cluster {
             eprintln!("skipped: no multicast on the loopback interface: {}", reach.why);
             return None;
         }
-        let doors = sockets.iter().map(Sockets::listeners).collect();
+        let listeners = sockets.iter().map(Sockets::listeners).collect();
         let (stops, threads) = sockets.into_iter().zip(0..).map(|(sockets, n)| spawn(sockets, n, kind)).unzip();
-        Some(Self { stops, threads, doors, links, _folder: folder })
+        Some(Self { stops, threads, listeners, links, _folder: folder })
     }
 
     fn socket_file(&self, node: usize) -> PathBuf {
-        let ListenAddress::Unix(path) = &self.doors[node][0] else { panic!("the first door is a socket file") };
+        let ListenAddress::Unix(path) = &self.listeners[node][0] else { panic!("the first listener is a socket file") };
         path.clone()
     }
 
@@ -94,7 +94,7 @@ impl Cluster {
     }
 
     fn connect_by_tcp(&self, node: usize) -> TestClient {
-        let ListenAddress::Tcp(address) = self.doors[node][1] else { panic!("the second door is a port") };
+        let ListenAddress::Tcp(address) = self.listeners[node][1] else { panic!("the second listener is a port") };
         TestClient::tcp(address)
     }
 
@@ -199,12 +199,12 @@ fn a_stop_tells_clients_and_leaves_no_socket_file() {
     let Some(cluster) = Cluster::start(QUIET) else { return };
     let mut client = cluster.connect(0);
     client.join();
-    let (file, doors) = (cluster.socket_file(0), cluster.doors.clone());
+    let (file, listeners) = (cluster.socket_file(0), cluster.listeners.clone());
     assert!(file.exists());
     cluster.stop();
     assert_eq!(client.farewell().as_deref(), Some("stopping"));
     assert!(!file.exists());
-    let ListenAddress::Tcp(address) = doors[0][1] else { panic!("the second door is a port") };
+    let ListenAddress::Tcp(address) = listeners[0][1] else { panic!("the second listener is a port") };
     TcpListener::bind(address).unwrap();
 }
 
@@ -252,7 +252,7 @@ fn what_a_client_sent_before_it_went_away_is_still_ordered() {
 /// One node by itself.
 struct Single {
     addresses: Vec<SocketAddr>,
-    door: PathBuf,
+    socket: PathBuf,
     records: PathBuf,
     folder: TempDir,
 }
@@ -260,15 +260,15 @@ struct Single {
 impl Single {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (door, records) = (folder.path().join("door"), folder.path().join("records"));
-        Self { addresses: free_addresses(3), door, records, folder }
+        let (socket, records) = (folder.path().join("socket"), folder.path().join("records"));
+        Self { addresses: free_addresses(3), socket, records, folder }
     }
 
     fn options(&self) -> Options {
         let peers = vec![Peer { node: NodeId(0), token: self.addresses[0], data: self.addresses[1] }];
         let group = SocketAddrV4::new(Ipv4Addr::new(239, 78, 1, 2), self.addresses[2].port());
-        let doors = vec![ListenAddress::Unix(self.door.clone())];
-        Options { listeners: doors, ..Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST) }
+        let listeners = vec![ListenAddress::Unix(self.socket.clone())];
+        Options { listeners, ..Options::new(NodeId(0), peers, group, Ipv4Addr::LOCALHOST) }
     }
 
     /// Runs it while `work` talks to it; returns how the loop ended.
@@ -287,7 +287,7 @@ impl Single {
         let mut engine = Sequencer::new(me, vec![me]);
         set(&mut engine);
         let (sockets, stop) = (Sockets::bind(options).unwrap(), Stop::new().unwrap());
-        let mut client = TestClient::unix(&self.door);
+        let mut client = TestClient::unix(&self.socket);
         let told = stop.clone();
         let node = thread::spawn(move || consort_net::run(sockets, Node::new(identity, engine, limits()), told));
         work(&mut client);
@@ -306,7 +306,7 @@ fn what_clients_are_told_while_others_are_written_to_waits_for_no_timer() {
         let options = Options { idling, probe_paths: false, ..single.options() };
         let mut took = Vec::new();
         let talk = |sender: &mut TestClient| {
-            let mut readers: Vec<_> = (0..3).map(|_| TestClient::unix(&single.door)).collect();
+            let mut readers: Vec<_> = (0..3).map(|_| TestClient::unix(&single.socket)).collect();
             readers.iter_mut().for_each(TestClient::join);
             sender.join();
             for first in (0..41 * BURST).step_by(BURST) {

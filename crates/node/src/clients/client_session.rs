@@ -14,7 +14,7 @@ use consort_types::{ClientId, Duration, GroupName, Instant, MemberId, NodeId, Of
 use consort_wire::Payload;
 use std::ops::Range;
 
-/// A client's session at the door through which it came.
+/// A client's session in the protocol of the listener that took it.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are native, and none is to cost a step more for the others")]
 pub(crate) enum ClientSession {
@@ -25,7 +25,7 @@ pub(crate) enum ClientSession {
 /// What a client asks of its node.
 #[derive(Debug)]
 pub(crate) enum ClientRequest {
-    /// What clients of every door ask.
+    /// What clients of either session protocol ask.
     Common(Ask),
     /// To be let in under this name, or one that the daemon chooses.
     Name(Option<ClientName>),
@@ -71,7 +71,7 @@ pub(crate) struct Telling<'a> {
     pub written: Option<&'a Written>,
 }
 
-/// A message as many clients read it, at each door.
+/// A message as many clients read it, in each session protocol.
 #[derive(Debug)]
 pub(crate) struct Written {
     native: Bytes,
@@ -83,7 +83,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// Writes it for those doors at which there are readers.
+    /// Writes it for those session protocols that have readers.
     pub fn new(telling: &Telling<'_>, readers: &[ClientId], clients: &Sessions) -> Self {
         let Telling { sender, service, payload, told, .. } = telling;
         let native = match readers.iter().any(|client| !client.speaks_spread()) {
@@ -341,7 +341,7 @@ impl ClientSession {
         }
     }
 
-    /// Says at Spread's door that the client may not come in.
+    /// Says in the Spread protocol that the client may not come in.
     pub fn deny(&mut self) {
         if let Self::Spread { session, .. } = self {
             session.reject(Reject::Auth);
@@ -392,14 +392,14 @@ impl ClientSession {
         }
     }
 
-    /// Tells that requests are refused; at Spread's door the answer was their place.
+    /// Tells that requests are refused; in the Spread protocol the answer was their place.
     pub fn tell_refused(&mut self, requests: Range<u64>, refusal: &Refusal) {
         if let Self::Native(session) = self {
             requests.for_each(|number| session.tell_refused(number, refusal));
         }
     }
 
-    /// Appends a message. False if it cannot be told at this door.
+    /// Appends a message. False if it cannot be told in its session protocol.
     pub fn tell_message(&mut self, telling: &Telling<'_>) -> bool {
         match self {
             //= G42

@@ -71,7 +71,7 @@ impl Sessions {
         if !allowed.has(policy) {
             return Err(not_allowed(policy, allowed));
         }
-        entry.terms = SlowTerms::new(for_door(client, policy), asked, &self.limits);
+        entry.terms = SlowTerms::new(for_client(client, policy), asked, &self.limits);
         Ok(())
     }
 
@@ -79,7 +79,7 @@ impl Sessions {
     /// than what holds for them already.
     pub(crate) fn note_group(&mut self, client: ClientId, group: &GroupName) {
         let Some(policy) = SlowRule::of(&self.slow.rules, group) else { return };
-        let policy = for_door(client, policy);
+        let policy = for_client(client, policy);
         let Some(entry) = self.all.get_mut(&client).filter(|entry| entry.session.slow().is_none()) else { return };
         if policy.patience() > entry.terms.policy.patience() {
             let terms = SlowTerms::new(policy, None, &self.limits);
@@ -381,7 +381,7 @@ impl ClientRecord {
 }
 
 /// What Spread clients are to read is not kept on disk, and they do not read by position.
-fn for_door(client: ClientId, policy: SlowPolicy) -> SlowPolicy {
+fn for_client(client: ClientId, policy: SlowPolicy) -> SlowPolicy {
     match policy {
         SlowPolicy::Spool | SlowPolicy::Demote if client.speaks_spread() => SlowPolicy::Disconnect,
         policy => policy,

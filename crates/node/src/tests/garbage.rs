@@ -1,4 +1,4 @@
-//! Bytes of chance at both doors of a node that serves others meanwhile.
+//! Bytes of chance at both listeners of a node that serves others meanwhile.
 use super::*;
 use consort_types::Rng;
 
@@ -44,10 +44,10 @@ struct Garbage {
 
 impl Garbage {
     /// One connection that says this in up to three pieces, reads what it is told, and ends.
-    fn play(&mut self, door: u32, bytes: &[u8]) {
+    fn play(&mut self, listener: u32, bytes: &[u8]) {
         let world = &mut self.world;
         self.streams += 1;
-        let client = ClientId(door | (STRAY + self.streams));
+        let client = ClientId(listener | (STRAY + self.streams));
         world.nodes[0].open_client(world.now, client);
         for piece in bytes.chunks(bytes.len() / self.rng.between(1, 3) as usize + 1) {
             let reading = world.nodes[0].handle_client(world.now, client, Bytes::copy_from_slice(piece));
@@ -83,11 +83,11 @@ impl Garbage {
 }
 
 /// Ten thousand sessions with wrong bytes in them, and ten thousand that are nothing but chance.
-fn play_all(door: u32, good: &[u8], mut garbage: Garbage) {
-    consort_wire::mutate::each(good, STREAMS, |bytes| garbage.play(door, bytes));
+fn play_all(listener: u32, good: &[u8], mut garbage: Garbage) {
+    consort_wire::mutate::each(good, STREAMS, |bytes| garbage.play(listener, bytes));
     for _ in 0..STREAMS {
         let bytes: Vec<_> = (0..garbage.rng.below(300)).map(|_| garbage.rng.next_u64() as u8).collect();
-        garbage.play(door, &bytes);
+        garbage.play(listener, &bytes);
     }
     garbage.check();
     assert!(garbage.streams >= 2 * STREAMS);
@@ -105,14 +105,14 @@ fn stage() -> Garbage {
 }
 
 #[test]
-fn ten_thousand_streams_of_garbage_at_the_native_door_disturb_nobody() {
+fn ten_thousand_streams_of_garbage_at_the_native_listener_disturb_nobody() {
     let mut garbage = stage();
     let good = native(&mut garbage.world);
     play_all(0, &good, garbage);
 }
 
 #[test]
-fn ten_thousand_streams_of_garbage_at_the_spread_door_disturb_nobody() {
+fn ten_thousand_streams_of_garbage_at_the_spread_listener_disturb_nobody() {
     //= S40 test
     play_all(ClientId::SPREAD, &spread(), stage());
 }

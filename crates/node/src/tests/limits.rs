@@ -232,7 +232,7 @@ fn who_asks_for_too_much_holds_nobody_else_up() {
 }
 
 #[test]
-fn who_comes_when_all_places_are_taken_is_told_so_at_each_door_and_a_place_is_free_again_once_one_has_gone() {
+fn who_comes_when_all_places_are_taken_is_told_so_at_each_listener_and_a_place_is_free_again_once_one_has_gone() {
     //= S07 test
     let mut world = World::new(1, Limits { clients_most: 2, ..Limits::default() });
     let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));

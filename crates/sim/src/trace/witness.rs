@@ -1,4 +1,4 @@
-//! What clients of the native door saw, as the checkers want it: events of sessions become events of a trace. Clients of
+//! What native clients saw, as the checkers want it: events of sessions become events of a trace. Clients of
 //! simulated daemons and of real ones go the same way.
 //!
 //! | type | what |

@@ -6,7 +6,7 @@ use consort_types::{ClientId, GroupName, MemberId, OrderStream, Primary, ViewId,
 use consort_wire::Payload;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Sorts what a client of the native door is told. It takes part in its groups from the group view on with which it is in
+/// Sorts what a native client is told. It takes part in its groups from the group view on with which it is in
 /// all of them, in the network view that it was told last before that; nothing earlier counts.
 #[derive(Clone, Debug)]
 pub struct SessionListener {

@@ -43,7 +43,7 @@ final class SilenceTest {
     }
 
     /** Plays the daemon of each connection, one after the other. */
-    private static final class Door implements AutoCloseable {
+    private static final class Listener implements AutoCloseable {
         private final ServerSocketChannel listener;
         private final Path directory = Files.createTempDirectory("consort");
         private final Path socket = directory.resolve("socket");
@@ -55,7 +55,7 @@ final class SilenceTest {
             void with(SocketChannel client, byte[] hello) throws Exception;
         }
 
-        Door(boolean isUnix, Play play) throws IOException {
+        Listener(boolean isUnix, Play play) throws IOException {
             listener = isUnix ? ServerSocketChannel.open(StandardProtocolFamily.UNIX) : ServerSocketChannel.open();
             listener.bind(isUnix ? UnixDomainSocketAddress.of(socket) : new InetSocketAddress("127.0.0.1", 0));
             address = isUnix
@@ -100,8 +100,8 @@ final class SilenceTest {
 
     private static void aSilentDaemon() throws Exception {
         for (boolean isUnix : List.of(true, false)) {
-            try (Door door = new Door(isUnix, (client, hello) -> letIn(client, BEAT))) {
-                Client bob = Client.connect(door.address, IMPATIENT);
+            try (Listener listener = new Listener(isUnix, (client, hello) -> letIn(client, BEAT))) {
+                Client bob = Client.connect(listener.address, IMPATIENT);
                 bob.join("g");
                 fails(Kind.CONNECTION_LOST, () -> bob.settle(ClientTest.LONG));
                 ConsortException lost = endOf(bob);
@@ -165,17 +165,17 @@ final class SilenceTest {
     }
 
     private static void anEarlierRelease() throws Exception {
-        Door.Play old = (client, hello) -> {
+        Listener.Play old = (client, hello) -> {
             if ((hello[11] & 32) == 0) {
                 letIn(client, "");
             } else {
                 say(client, MALFORMED);
             }
         };
-        try (Door door = new Door(true, old)) {
-            Client.connect(door.address, IMPATIENT);
-            byte[] first = door.hellos.poll(20, TimeUnit.SECONDS);
-            byte[] second = door.hellos.poll(20, TimeUnit.SECONDS);
+        try (Listener listener = new Listener(true, old)) {
+            Client.connect(listener.address, IMPATIENT);
+            byte[] first = listener.hellos.poll(20, TimeUnit.SECONDS);
+            byte[] second = listener.hellos.poll(20, TimeUnit.SECONDS);
             check(Arrays.equals(first, Handshake.hello(IMPATIENT, 250)), "asks");
             check(Arrays.equals(second, Handshake.hello(IMPATIENT, 0)), "does not ask");
         }
