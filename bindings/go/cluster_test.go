@@ -148,23 +148,36 @@ func (c *cluster) kill(at int) {
 	}
 }
 
+// signal has a daemon stand still, or go on.
+func (c *cluster) signal(at int, signal string) {
+	c.t.Helper()
+	if err := exec.Command("kill", "-"+signal, strconv.Itoa(c.daemons[at].Process.Pid)).Run(); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // awaitAll waits until all daemons are in one view, and what sessions send counts there.
 func (c *cluster) awaitAll() {
 	c.t.Helper()
-	late := time.Now().Add(3 * time.Minute)
 	for at := range c.daemons {
-		for {
-			said, _ := c.command("status", "--cluster", c.name, "--node", strconv.Itoa(at+1), "--json").CombinedOutput()
-			_, members, _ := strings.Cut(string(said), `"members":"`)
-			members, _, _ = strings.Cut(members, `"`)
-			if len(strings.Fields(members)) == 3 && strings.Contains(string(said), `"counts_for_producers":1`) {
-				break
-			}
-			if time.Now().After(late) {
-				c.t.Fatalf("no view of all: %s", said)
-			}
-			time.Sleep(20 * time.Millisecond)
+		c.await(at, 3)
+	}
+}
+
+// await waits until a daemon is in a view of so many, and what sessions send counts there.
+func (c *cluster) await(at, count int) {
+	c.t.Helper()
+	for late := time.Now().Add(3 * time.Minute); ; {
+		said, _ := c.command("status", "--cluster", c.name, "--node", strconv.Itoa(at+1), "--json").CombinedOutput()
+		_, members, _ := strings.Cut(string(said), `"members":"`)
+		members, _, _ = strings.Cut(members, `"`)
+		if len(strings.Fields(members)) == count && strings.Contains(string(said), `"counts_for_producers":1`) {
+			return
 		}
+		if time.Now().After(late) {
+			c.t.Fatalf("no view of %d: %s", count, said)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }
 

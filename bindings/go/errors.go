@@ -24,6 +24,8 @@ var (
 	ErrTakenOver = errors.New("another session sends as this one's producer; nothing more is sent here")
 	// ErrOtherHistory: the daemon was not there when what a Session has read was ordered, so it was left for others.
 	ErrOtherHistory = errors.New("the daemon was not there when what was read was ordered; others are asked")
+	// ErrLacking: the daemon lacks what follows behind what a Session has read, so it was left for others.
+	ErrLacking = errors.New("the daemon lacks what follows behind what was read; others are asked")
 )
 
 // UnknownFate tells the sends that may be ordered still, or never: those above First-1, Count of them.

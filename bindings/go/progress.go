@@ -22,6 +22,16 @@ func (p *progress) bookmark() (bookmark Bookmark, is bool) {
 	return p.reached, true
 }
 
+// place is the same in a view; nil where positions last, too.
+func (p *progress) place() *Place {
+	bookmark, is := p.bookmark()
+	if !is || bookmark.trail == nil {
+		return nil
+	}
+	place := bookmark.Next()
+	return &place
+}
+
 // on takes what was told.
 func (p *progress) on(event Event) {
 	switch event := event.(type) {

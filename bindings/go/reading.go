@@ -42,8 +42,9 @@ type CaughtUp struct {
 	Position uint64
 }
 
-// Gap says that what stands from one place to another cannot be told any more; that one is not included. The reading goes on
-// there.
+// Gap says that the daemon does not have what stands from one place to another; that one is not included. It retains it no
+// more, or was cut off when others ordered it. No other daemon of a Session's that was asked has it, or lacks less. The reading
+// goes on there.
 type Gap struct {
 	From, To Place
 	closing  *viewClosing

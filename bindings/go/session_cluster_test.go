@@ -359,15 +359,55 @@ func TestAReadingGoesOnBehindABookmarkAndTellsWhatIsNotRetained(t *testing.T) {
 	if err := other.Read([]string{"orders"}, from); err != nil {
 		t.Fatal(err)
 	}
-	for event := receive(ctx, t, other); ; event = receive(ctx, t, other) {
-		if _, is := event.(*ReadingEnded); is {
-			break
+	// The reading before may have met a gap, and left its daemon.
+	for began := (Place{}); began != from.at.next; {
+		if event, is := receive(ctx, t, other).(*ReadingBegan); is {
+			began = event.From
 		}
 	}
 	if number, gap = nextNumber(ctx, t, other); !gap || number <= 11 {
 		t.Fatal(number, gap)
 	}
 	for _, session := range []*Session{sends, reads, other} {
+		if err := session.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAReaderWhoseDaemonWasCutOffReadsOnAtAnother(t *testing.T) {
+	c, ctx := newCluster(t, "ring", ""), within(t, 5*time.Minute)
+	sends := dials(ctx, t, []string{c.addresses[1], c.addresses[2]})
+	// The daemon that is silent for a while is not to be left for that.
+	options := SessionOptions{ReconnectWithin: patient.ReconnectWithin, Options: Options{DaemonTimeout: Forever}}
+	reads, err := DialSession(ctx, c.from(0)[:2], options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin(ctx, t, reads)
+	puts(ctx, t, sends, 1, 3, 0)
+	readsOn(ctx, t, reads, 1, 3)
+	c.signal(0, "STOP")
+	c.await(1, 2)
+	puts(ctx, t, sends, 4, 6, 0)
+	c.signal(0, "CONT")
+	c.awaitAll()
+	puts(ctx, t, sends, 7, 7, 0)
+	var numbers []byte
+	isLeft := false
+	for len(numbers) == 0 || numbers[len(numbers)-1] < 7 {
+		switch event := receive(ctx, t, reads).(type) {
+		case *Message:
+			numbers = append(numbers, event.Payload[0])
+		case *Lost:
+			isLeft = isLeft || errors.Is(event.Err, ErrLacking)
+		case *Gap, *Parted:
+			t.Errorf("%T %+v behind %v", event, event, numbers)
+		}
+	}
+	same(t, numbers, []byte{4, 5, 6, 7})
+	same(t, isLeft, true)
+	for _, session := range []*Session{sends, reads} {
 		if err := session.Close(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -53,9 +53,10 @@ type JoinRefused struct {
 // group's next view are not received. What is read goes on where it was.
 type Connected struct{ Address string }
 
-// Lost says that a Session has its daemon no more, or left it for one that may know what was read; others are tried.
+// Lost says that a Session has its daemon no more, or left it for one that may know what was read, or have what follows;
+// others are tried.
 type Lost struct {
-	// Err is why: a *ConnectionLostError, a *DisconnectedError, a *NotOpenedError or ErrOtherHistory.
+	// Err is why: a *ConnectionLostError, a *DisconnectedError, a *NotOpenedError, ErrOtherHistory or ErrLacking.
 	Err error
 }
 

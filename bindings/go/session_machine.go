@@ -58,6 +58,8 @@ type link struct {
 	// unanswered counts requests to read, each of which replaces the one before; reads: the daemon goes on with one.
 	unanswered int
 	reads      bool
+	// toldGap: the program was told of a gap here that no daemon could fill.
+	toldGap bool
 	// isOfUse: the daemon has done something for the session.
 	isOfUse bool
 }
@@ -217,8 +219,13 @@ func (l *link) request(kind byte, group string) {
 	l.requests = append(l.requests, linkRequest{kind, group})
 }
 
-// answer: the daemon has answered a request to read.
-func (l *link) answer() { l.unanswered = max(0, l.unanswered-1) }
+// answered: the daemon goes on with a reading, or with none; an answer, unless it is the end of one that it went on with.
+func (l *link) answered(reads bool) {
+	if reads || !l.reads {
+		l.unanswered = max(0, l.unanswered-1)
+	}
+	l.reads = reads
+}
 
 func (l *link) requestJoin(group string, closed bool) {
 	if closed {
@@ -294,32 +301,17 @@ func (m *sessionMachine) take(event Event) error {
 		m.events.push(event)
 	case *Refused:
 		m.isRefused(event)
-	case *ReadingBegan:
-		m.link.answer()
-		m.link.reads = true
-		event.isReplaced = m.link.unanswered > 0
-		if !event.isReplaced && m.reading != nil {
-			m.reading.begun()
+	case *ReadingBegan, *ReadingEnded, *CaughtUp, *Gap, *inView:
+		return m.takeReading(event)
+	case *Message:
+		if event.WasRead {
+			return m.takeReading(event)
 		}
-		m.tell(event)
-	case *ReadingEnded:
-		if !m.link.reads {
-			m.link.answer()
-		}
-		m.link.reads = false
-		if event.Cause == EndParted && m.link.unanswered == 0 && m.reading != nil {
-			return m.isOther(event.common)
-		}
-		m.tell(event)
+		m.events.push(event)
 	default:
-		m.tell(event)
+		m.events.push(event)
 	}
 	return nil
-}
-
-func (m *sessionMachine) tell(event Event) {
-	m.arrived.on(event)
-	m.events.push(event)
 }
 
 func (m *sessionMachine) isOpened(opened *opened) {
@@ -370,27 +362,6 @@ func (m *sessionMachine) isRefused(refused *Refused) {
 			// It was made to leave a group.
 			m.events.push(refused)
 		}
-	}
-}
-
-// isOther: the daemon does not go on with what was read.
-func (m *sessionMachine) isOther(common *Place) error {
-	m.follow(m.reading.isOther(m.at(), common, len(m.addresses)))
-	if m.asks >= 0 && m.asks != m.at() {
-		return ErrOtherHistory
-	}
-	m.asks = -1
-	m.link.request(kindRead, "")
-	return nil
-}
-
-// follow has a daemon asked, or the histories part.
-func (m *sessionMachine) follow(step nextStep) {
-	m.asks = step.at
-	if step.parts {
-		m.events.push(&Parted{Common: step.common})
-		m.reading.part(step.common)
-		m.begin(m.reading.from)
 	}
 }
 

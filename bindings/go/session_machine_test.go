@@ -256,13 +256,13 @@ func TestTheLatestPlaceInCommonCountsWhoeverNamedIt(t *testing.T) {
 		place := placeIn(number, position)
 		return &place
 	}
-	same(t, w.reading.isOther(0, at(5, 50), 4), nextStep{at: 1})
-	same(t, w.reading.isOther(1, at(6, 8), 4), nextStep{at: 2})
-	same(t, w.reading.isOther(2, at(6, 7), 4), nextStep{at: 3})
-	same(t, w.reading.isOther(3, at(9, 99), 4), nextStep{parts: true, common: at(6, 8), at: 1})
+	same(t, w.reading.isOther(0, at(5, 50), 4), nextStep{kind: stepAsk, at: 1})
+	same(t, w.reading.isOther(1, at(6, 8), 4), nextStep{kind: stepAsk, at: 2})
+	same(t, w.reading.isOther(2, at(6, 7), 4), nextStep{kind: stepAsk, at: 3})
+	same(t, w.reading.isOther(3, at(9, 99), 4), nextStep{kind: stepPart, common: at(6, 8), at: 1})
 	alone := worldOf(t, 1)
 	alone.readsOn()
-	same(t, alone.reading.isOther(0, at(6, 9), 1), nextStep{parts: true, common: at(6, 9), at: 0})
+	same(t, alone.reading.isOther(0, at(6, 9), 1), nextStep{kind: stepPart, common: at(6, 9), at: 0})
 }
 
 func TestThatAReplacedReadingHasPartedIsNoAffairOfTheNext(t *testing.T) {

@@ -1,6 +1,7 @@
 package consort
 
 import (
+	"errors"
 	"testing"
 )
 
@@ -90,4 +91,44 @@ func TestALossDoesNotMixReadings(t *testing.T) {
 	_ = first.Close()
 	stage.enters().hears("open 2 claims", "read 0:2 h")
 	same(t, s.Bookmark(), Bookmark{})
+}
+
+func TestASessionLeavesADaemonThatLacksWhatItReads(t *testing.T) {
+	all, addresses := stages(t, 2)
+	s, first := session(t, all, addresses, SessionOptions{})
+	if err := s.Read([]string{"g"}, FromStart()); err != nil {
+		t.Fatal(err)
+	}
+	first.hears("open 1 claims", "read 0:0 g")
+	first.says(opens(0), begins(0, 1), entersView(7, 0), tells(3, "three"), lacks(placeIn(7, 4), placeIn(7, 9)))
+	second := all[1].enters()
+	second.hears("open 2 known", "read on 7:4 g")
+	second.says(opens(0), begins(0, 4), entersView(7, 0), tells(4, "four"), lacks(placeIn(7, 5), placeIn(8, 0)))
+	first = all[0].enters()
+	first.hears("open 3 known", "read on 7:5 g")
+	first.says(opens(0), begins(0, 5), entersView(7, 0), lacks(placeIn(7, 5), placeIn(8, 2)))
+	second = all[1].enters()
+	second.hears("open 4 known", "read on 7:5 g")
+	second.says(opens(0), begins(0, 5), entersView(7, 0), lacks(placeIn(7, 5), placeIn(8, 0)), catchesUp(0))
+	var told []string
+	for caughtUp := false; !caughtUp; {
+		event, err := s.Receive(long(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch event := event.(type) {
+		case *Message:
+			told = append(told, string(event.Payload))
+		case *Gap:
+			same(t, *event, Gap{From: placeIn(7, 5), To: placeIn(8, 0)})
+			told = append(told, "gap")
+		case *Lost:
+			same(t, errors.Is(event.Err, ErrLacking), true)
+			told = append(told, "elsewhere")
+		case *CaughtUp:
+			caughtUp = true
+		}
+	}
+	same(t, told, []string{"three", "elsewhere", "four", "elsewhere", "elsewhere", "gap"})
+	same(t, s.Bookmark().String(), "0000000000000000:1@8/1/1+7/1/1/5")
 }

@@ -168,6 +168,16 @@ func entersView(number, line uint64) []byte {
 	})
 }
 
+// lacks tells a gap between places of views.
+func lacks(from, to Place) []byte {
+	return frame(kindGap, func(bytes []byte) []byte {
+		for _, place := range []Place{from, to} {
+			bytes = appendPlace(appendView(bytes, place.View), place)
+		}
+		return append(bytes, 0)
+	})
+}
+
 func view(number uint64) ViewID {
 	return ViewID{Number: number, Representative: DaemonID{Node: 1, Incarnation: 1}}
 }
