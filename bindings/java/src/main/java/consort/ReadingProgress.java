@@ -64,6 +64,11 @@ final class ReadingProgress {
         return hasBegun && (order != 0 || trail != null) ? new Bookmark(order, next, trail) : null;
     }
 
+    /** The same in a view; {@code null} where positions last, too. */
+    Place place() {
+        return hasBegun && trail != null ? bookmark().next() : null;
+    }
+
     /** The same, or where a reading that has yet to begin was asked to. */
     Bookmark bookmarkOrAsked() {
         Bookmark reached = bookmark();

@@ -35,7 +35,7 @@ public sealed interface SessionEvent
      */
     record Connected(String address) implements SessionEvent {}
 
-    /** The connection was lost, or left for a daemon that may know what was read; others are tried. */
+    /** The connection was lost, or left for a daemon that may know what was read, or have what follows; others are tried. */
     record Lost(String text) implements SessionEvent {}
 
     /** Sends wait for what the text says. */
@@ -74,7 +74,10 @@ public sealed interface SessionEvent
     /** All up to this position of the order was told; messages that follow are new. */
     record CaughtUp(long position) implements SessionEvent {}
 
-    /** What stands from one place to another cannot be told any more; that one is not included. The reading goes on there. */
+    /**
+     * The daemon does not have what stands from one place to another; that one is not included. It retains it no more, or was
+     * cut off when others ordered it. No other daemon that was asked has it, or lacks less. The reading goes on there.
+     */
     record Gap(Place start, Place end) implements SessionEvent {}
 
     /**

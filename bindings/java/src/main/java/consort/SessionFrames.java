@@ -125,7 +125,7 @@ final class SessionFrames {
     }
 
     /** A message that is read, or a batch. */
-    private boolean takeMessages(int kind, Wire.Fields fields) throws IOException {
+    private boolean takeMessages(int kind, Wire.Fields fields) throws IOException, ConsortException {
         int family = kind & 0xf0;
         Service service = Service.of(kind & 0x0f);
         if (service == null || family != Wire.READ_MESSAGE && family != Wire.READ_BATCH) {

@@ -55,6 +55,8 @@ final class SessionMachine {
         private final Link link;
         /** Sends are numbered: the producer is open. */
         private boolean isOpen;
+        /** The program was told of a gap here that no daemon could fill. */
+        private boolean toldGap;
         /** Until this daemon has done something for the session. */
         private Trying trying;
 
@@ -355,16 +357,47 @@ final class SessionMachine {
     }
 
     /** A reading goes on; with no event nothing is told but how far it has come. */
-    void onReading(SessionEvent event, Consumer<ReadingProgress> mark) {
+    void onReading(SessionEvent event, Consumer<ReadingProgress> mark) throws ConsortException {
         if (!isOfReading()) {
             events.push(event);
             return;
         }
-        if (event instanceof SessionEvent.ReadingBegan) {
+        leaveForWhatIsLacking(event, (Up) state);
+        if (event == null) {
+            reading.enter(reached.place());
+        } else if (event instanceof SessionEvent.ReadingBegan) {
             reading.begin();
+        } else if (event instanceof SessionEvent.CaughtUp) {
+            reading.catchUp(reached.place());
+        } else if (event instanceof SessionEvent.Gap) {
+            reading.skip();
+        } else {
+            reading.goOn();
         }
         mark.accept(reached);
         events.push(event, mark);
+    }
+
+    /** Others are asked before the program is told that something is missing, or that no more has come. */
+    private void leaveForWhatIsLacking(SessionEvent event, Up up) throws ConsortException {
+        // E30 of sessions.md.
+        if (event instanceof SessionEvent.Gap gap) {
+            // Where all have let go of what a slow program has yet to read, they soon have again.
+            boolean isSlow = up.toldGap && gap.end().position() != 0;
+            boolean mayAsk = gap.end().view() != null && reached.place() != null && !isSlow;
+            asks = mayAsk ? reading.lacks(at(), gap.end(), addresses.size()) : null;
+            up.toldGap = true;
+        } else if (event instanceof SessionEvent.CaughtUp) {
+            asks = reading.isBehind(at(), reached.place(), addresses.size());
+        }
+        if (asks != null) {
+            throw lacking();
+        }
+    }
+
+    private static ConsortException lacking() {
+        return ConsortException.of(Kind.CONNECTION_LOST,
+                "the daemon lacks what follows behind what was read; others are asked");
     }
 
     /** Whether what the daemon tells is of the reading that was asked for last, and not of one before. */
@@ -382,28 +415,39 @@ final class SessionMachine {
 
     /** There is no reading, or none any more. */
     void onReadingEnded(SessionEvent.ReadingEnded ended, Place common) throws ConsortException {
-        boolean isOther = isOfReading() && ended.cause() == SessionEvent.EndCause.PARTED;
+        boolean isOfReading = isOfReading();
         keepReached();
         if (state instanceof Up up) {
             up.asked.poll();
         }
-        if (isOther) {
-            onOtherHistory(common);
-        } else {
+        NextStep step = isOfReading ? behindEnd(ended.cause(), common) : new NextStep.Give();
+        if (step instanceof NextStep.Give) {
+            if (isOfReading) {
+                reading.goOn();
+            }
             events.push(ended);
+            return;
         }
-    }
-
-    /** The daemon does not go on with what was read. */
-    private void onOtherHistory(Place common) throws ConsortException {
-        int at = at();
-        goOn(reading.isOther(at, common, addresses.size()));
-        if (asks != null && asks != at) {
-            throw ConsortException.of(Kind.CONNECTION_LOST,
-                    "the daemon was not there when what was read was ordered; others are asked");
+        goOn(step);
+        if (asks != null && asks != at()) {
+            throw ended.cause() == SessionEvent.EndCause.PARTED ? otherHistory() : lacking();
         }
         asks = null;
         request(this::read);
+    }
+
+    /** What follows where the daemon does not go on with what was read, or not for this client. */
+    private NextStep behindEnd(SessionEvent.EndCause cause, Place common) {
+        if (cause == SessionEvent.EndCause.PARTED) {
+            return reading.isOther(at(), common, addresses.size());
+        }
+        // One that was asked because another one does not go on does not end the reading.
+        return reading.isAsking() ? reading.noAnswer(at(), addresses.size()) : new NextStep.Give();
+    }
+
+    private static ConsortException otherHistory() {
+        return ConsortException.of(Kind.CONNECTION_LOST,
+                "the daemon was not there when what was read was ordered; others are asked");
     }
 
     /** Another daemon is asked; or the reading goes on where both histories are the same, or with the oldest there is. */

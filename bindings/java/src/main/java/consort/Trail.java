@@ -42,6 +42,11 @@ record Trail(ViewId view, Closing closing, List<Left> before) {
         return new Trail(next, closing, List.copyOf(left.subList(Math.max(left.size() - MOST, 0), left.size())));
     }
 
+    /** Somebody who has yet to leave a view that was read. */
+    Trail backTo(ViewId read) {
+        return new Trail(read, null, before.subList(0, before.size() - depth(read)));
+    }
+
     /** How many views ago that one was read: 0 for the present one, -1 where it was not. */
     int depth(ViewId read) {
         if (read.equals(view)) {

@@ -43,11 +43,11 @@ final class SessionReadingTest {
         ClientTest.run("a subscriber knows how far it has read", SessionReadingTest::aSubscriber);
     }
 
-    private static ViewId view(long number) {
+    static ViewId view(long number) {
         return new ViewId(number, new DaemonId(3, 1_700_000));
     }
 
-    private static Place place(long view, long at) {
+    static Place place(long view, long at) {
         return new Place(at, 0, view(view));
     }
 
@@ -199,8 +199,14 @@ final class SessionReadingTest {
         }
     }
 
-    private static Wire.Request inView(ViewId view, long line) {
+    static Wire.Request inView(ViewId view, long line) {
         return new Wire.Request(Wire.IN_VIEW).view(view).number(line, 8);
+    }
+
+    /** View 5 is missing up to there. */
+    private static void gap(Talk talk, long end) throws Exception {
+        Wire.Request gap = new Wire.Request(Wire.GAP).view(view(5)).number(0, 8).number(0, 2);
+        talk.says(gap.view(view(5)).number(end, 8).number(0, 2).number(0, 1));
     }
 
     private static void views() throws Exception {
@@ -214,14 +220,19 @@ final class SessionReadingTest {
             batch(talk, 7);
             talk.says(inView(view(4), 0).number(1, 1).number(8, 8).number(5, 8));
             talk.says(inView(view(5), 8).number(0, 1));
-            talk.says(new Wire.Request(Wire.GAP).view(view(5)).number(0, 8).number(0, 2)
-                    .view(view(5)).number(30, 8).number(0, 2).number(0, 1));
+            gap(talk, 31);
+            check(next(session, SessionEvent.Lost.class).text().contains("lacks what follows"), "another is asked");
+            talk = second.opens(0);
+            check(talk.hears(Wire.READ_ON).viewPlace().equals(place(5, 0)), "the same");
+            began(talk, 0, 0);
+            talk.says(inView(view(5), 0).number(0, 1));
+            gap(talk, 30);
             SessionEvent.Gap gap = next(session, SessionEvent.Gap.class);
             check(gap.equals(new SessionEvent.Gap(place(5, 0), place(5, 30))), gap);
             String text = "0000000000000000:30@5/3/1700000+4/3/1700000/8";
             check(session.bookmark().toString().equals(text), session.bookmark());
             talk.hangUp();
-            talk = second.opens(0);
+            talk = first.opens(0);
             Wire.Fields asked = talk.hears(Wire.READ_ON);
             check(asked.viewPlace().equals(place(5, 30)) && asked.u8() == 0 && asked.u16() == 1, "where");
             check(asked.view().equals(view(4)) && asked.u64() == 8, "and what was read before");
@@ -229,7 +240,7 @@ final class SessionReadingTest {
             began(talk, 0, 30);
             talk.says(inView(view(5), 0).number(1, 1).number(31, 8).number(6, 8));
             talk.hangUp();
-            asked = first.opens(0).hears(Wire.READ_ON);
+            asked = second.opens(0).hears(Wire.READ_ON);
             check(asked.viewPlace().equals(place(5, 30)) && asked.u8() == 1, "how the view is being closed");
             check(asked.u64() == 31 && asked.u64() == 6, "likewise");
         }

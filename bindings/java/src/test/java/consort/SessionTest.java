@@ -44,6 +44,7 @@ final class SessionTest {
         ClientTest.run("a session that is closed settles, and is received still", SessionTest::closes);
         ClientTest.run("a session is closed whatever it waits for", SessionTest::closesAtOnce);
         SessionReadingTest.runAll();
+        SessionGapTest.runAll();
     }
 
     static Session connect(SessionOptions options, FakeDaemon... daemons) throws Exception {
