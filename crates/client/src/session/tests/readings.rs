@@ -266,6 +266,23 @@ fn who_read_something_in_a_view_of_its_own_is_told_the_gap() {
 }
 
 #[test]
+fn who_read_more_than_is_in_common_is_told_the_gap_though_it_read_nothing_in_its_own_view() {
+    //= E31 test
+    let mut world = World::of(2);
+    world.read_on();
+    world.goes_on();
+    for event in [read(4), in_view(8, 5)] {
+        world.says(event);
+    }
+    assert!(world.says(gap(place(8, 0), place(9, 0))));
+    world.connect();
+    assert!(world.is_other(Some(place(7, 4))));
+    assert_eq!(world.goes_on_in(8), (1, 0));
+    assert!(!world.says(gap(place(8, 0), place(9, 0))));
+    assert_eq!(world.gaps(), [(place(8, 0), place(9, 0))]);
+}
+
+#[test]
 fn one_that_closed_the_view_otherwise_is_no_reason_to_part_while_another_one_goes_on() {
     //= E30 test
     let mut world = World::of(2);
