@@ -4,7 +4,8 @@
 mod support;
 
 use consort::{
-    Address, AsyncClient, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service,
+    Address, AsyncClient, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service, Session,
+    SessionEvent, SessionOptions,
 };
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
@@ -119,6 +120,33 @@ fn who_has_no_certificate_or_a_wrong_one_is_refused_on_both_sides() {
     let plain = refused(&ConnectOptions::default().connect_within(Duration::from_secs(2)));
     assert!(!matches!(plain, Error::NotWelcome(_)), "{plain:?}");
     Client::connect(&address, &tls(&daemons, Some(&certificate(&clients, "eu.billing")))).unwrap();
+}
+
+#[test]
+fn one_set_of_options_is_for_addresses_of_both_kinds() {
+    let world = World::new();
+    let (daemons, clients) = (authority("daemons"), authority("clients"));
+    let (_daemon, sealed) = start(&world, &daemons, &clients, "");
+    let (socket, own) = (Address::Unix(world.socket_path(1)), certificate(&clients, "eu.billing"));
+    let options = tls(&daemons, Some(&own));
+    Client::connect(&socket, &options).unwrap();
+    let [authority, chain, key] =
+        [("a.pem", &daemons.pem), ("c.pem", &own.0), ("c.key", &own.1)].map(|(name, text)| world.write(name, text));
+    for at in [&sealed, &socket] {
+        let mut command = world.command(&["status", "--daemon", &at.to_string()]);
+        command.env("CONSORT_TLS_AUTHORITY", &authority).env("CONSORT_TLS_CERTIFICATE", &chain);
+        let shown = command.env("CONSORT_TLS_KEY", &key).output().unwrap();
+        assert!(shown.status.success(), "{at}: {}", String::from_utf8_lossy(&shown.stderr));
+    }
+    let both = [sealed, socket];
+    for first in [0, 1] {
+        let addresses = [both[first].clone(), both[1 - first].clone()];
+        let mut session = Session::connect(&addresses, SessionOptions::default().connect(options.clone())).unwrap();
+        match session.receive(PATIENCE).unwrap() {
+            Some(SessionEvent::Connected { address }) => assert_eq!(address, addresses[0]),
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 #[test]

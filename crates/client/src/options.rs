@@ -57,8 +57,8 @@ pub struct ConnectOptions {
     /// it on its way can show it, too: over an open network it is to travel in a tunnel. Daemons of earlier releases refuse
     /// the session.
     pub token: Option<String>,
-    /// With a daemon at a TCP address TLS 1.3 is spoken: whom this client believes, and what it shows. Not for asynchronous
-    /// clients.
+    /// With a daemon at a TCP address TLS 1.3 is spoken: whom this client believes, and what it shows. A Unix socket has no
+    /// TLS, and this says nothing there: so a session may have addresses of both kinds.
     #[cfg(feature = "tls")]
     pub tls: Option<consort_tls::ClientTls>,
     /// Offers a daemon on this machine to exchange bytes through shared memory. A daemon that declines, or knows nothing
@@ -172,7 +172,7 @@ impl ConnectOptions {
         Self { token: Some(token.to_owned()), ..self }
     }
 
-    /// Speaks TLS with daemons at TCP addresses.
+    /// Speaks TLS with daemons at TCP addresses; with those at Unix sockets none is spoken.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn with_tls(self, tls: consort_tls::ClientTls) -> Self {
