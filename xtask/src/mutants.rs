@@ -73,11 +73,15 @@ fn read(words: &[OsString]) -> Result<Option<Options>, lexopt::Error> {
     Ok(Some(options))
 }
 
+/// As this program was built, so that crates which have no mutants are not compiled again.
+#[cfg(not(feature = "mutants"))]
+const PROFILE: &str = if cfg!(debug_assertions) { "dev" } else { "tools" };
+
 /// This build has no mutants: the same words go to one that has.
 #[cfg(not(feature = "mutants"))]
 fn run(_options: &Options, words: &[OsString]) -> ExitCode {
     let arguments =
-        ["run", "--profile", "tools", "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
+        ["run", "--profile", PROFILE, "--quiet", "--package", "xtask", "--features", "mutants", "--", "mutants"];
     match consort_cargo::cargo().args(arguments).args(words).status() {
         Ok(status) if status.success() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
