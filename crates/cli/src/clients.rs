@@ -22,8 +22,9 @@ Lists who is connected to each daemon on this machine.
   --daemon ADDR    only the daemon at this socket path or ADDRESS:PORT
   --json           print one JSON array
 
-LISTENER is native or spread, over unix or tcp. UNREAD counts the bytes that wait
-for the client to read them: one that lets too many wait is sent away as slow.
+LISTENER is native or spread, over unix or tcp. UNREAD counts the bytes that
+wait for the client to read them: one that lets too many wait is sent away as
+slow.
 UNDER WAY counts the bytes of its requests that have no place in the order yet,
 of its CREDIT. STATE is connecting, open, waiting (for room for its next
 request) or ending. IF SLOW is what the daemon does about one that does not
