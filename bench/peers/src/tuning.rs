@@ -7,7 +7,9 @@ use serde::Serialize;
 #[macro_export]
 macro_rules! tuning_help {
     () => {
-        "  --aeron-frame N      bytes of a frame of Aeron, 1408 to 65504 in steps of 32
+        "  --nats-storage KIND  where servers of NATS keep messages: memory or file
+                       [memory]
+  --aeron-frame N      bytes of a frame of Aeron, 1408 to 65504 in steps of 32
                        [8192]
   --aeron-window N     own messages under way at each node; 0 for any number, as
                        it is by itself [2000]
@@ -22,6 +24,18 @@ macro_rules! tuning_help {
 "
     };
 }
+
+/// Where servers of NATS keep messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NatsStorage {
+    Memory,
+    /// Written, and synced every two minutes, as it is by itself.
+    File,
+}
+
+const NATS_STORAGES: [(&str, NatsStorage); 2] = [("memory", NatsStorage::Memory), ("file", NatsStorage::File)];
+
 /// What carries a node of JGroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -35,6 +49,8 @@ const STACKS: [(&str, Stack); 2] = [("udp", Stack::Udp), ("tcp", Stack::Tcp)];
 /// How the others are set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Tuning {
+    /// Where servers of NATS keep messages.
+    pub nats_storage: NatsStorage,
     /// Bytes of a frame of Aeron.
     pub aeron_frame: u32,
     /// How many own messages a node of Aeron has under way; 0 for any number.
@@ -59,6 +75,7 @@ pub struct Tuning {
 impl Default for Tuning {
     fn default() -> Self {
         Self {
+            nats_storage: NatsStorage::Memory,
             aeron_frame: 8_192,
             aeron_window: 2_000,
             stack: Stack::Udp,
@@ -75,6 +92,7 @@ impl Tuning {
     /// Takes an option; whether it was one of these.
     pub fn take(&mut self, option: &str, args: &mut Args) -> Outcome<bool> {
         match option {
+            "--nats-storage" => self.nats_storage = args.choice(&NATS_STORAGES)?,
             "--aeron-frame" => self.aeron_frame = aeron_frame(args)?,
             "--aeron-window" => self.aeron_window = args.number(0..=1_000_000)? as u32,
             "--jgroups-stack" => self.stack = args.choice(&STACKS)?,
@@ -103,10 +121,20 @@ impl Tuning {
         };
         let (aeron, jgroups): (String, String) = (window(self.aeron_window), window(self.jgroups_window));
         let priority = if self.realtime { "real-time" } else { "ordinary" };
-        let (frame, stack) = (self.aeron_frame, self.stack.file());
+        let (nats, frame, stack) = (self.nats_storage.name(), self.aeron_frame, self.stack.file());
         format!(
-            "Aeron: frames of {frame}, {aeron}; JGroups: {stack}, {jgroups}; Corosync: {priority} priority, {corosync}"
+            "NATS: in {nats}; Aeron: frames of {frame}, {aeron}; JGroups: {stack}, {jgroups}; Corosync: {priority} priority, {corosync}"
         )
+    }
+}
+
+impl NatsStorage {
+    /// As options and the server name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::File => "file",
+        }
     }
 }
 

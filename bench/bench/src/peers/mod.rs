@@ -302,10 +302,10 @@ mod tests {
     #[test]
     fn the_others_are_tuned_by_options() {
         assert_eq!(plan("").unwrap().tuning, Tuning::default());
-        let line = "--aeron-frame 1408 --jgroups-stack tcp --jgroups-window 0 --corosync-realtime \
+        let line = "--nats-storage file --aeron-frame 1408 --jgroups-stack tcp --jgroups-window 0 --corosync-realtime \
                     --corosync-window 50 --corosync-messages 17";
         let told = plan(line).unwrap().tuning.line();
-        let window = "Aeron: frames of 1408, at most 2000 own messages under way; JGroups: tcp.xml, any number of own messages under way";
+        let window = "NATS: in file; Aeron: frames of 1408, at most 2000 own messages under way; JGroups: tcp.xml, any number of own messages under way";
         assert_eq!(
             told,
             format!("{window}; Corosync: real-time priority, netmtu default, window_size 50, max_messages 17")
@@ -324,6 +324,7 @@ mod tests {
         assert_eq!(problem("--sprad x"), "--sprad: there is no such option; did you mean --spread?");
         assert_eq!(problem("--spread"), "--spread needs a value; see --help");
         assert!(problem("--jgroups-stack sctp").ends_with("give udp or tcp"));
+        assert!(problem("--nats-storage tape").ends_with("give memory or file"));
         assert_eq!(
             problem("--corosync-netmtu 900"),
             "--corosync-netmtu: `900` does not fit; give bytes from 1500 to 65000, or 0 for the default"

@@ -276,11 +276,11 @@ impl Speaker for NatsSpeaker {
 
 impl NatsListener {
     /// Connects, and makes the stream and its own consumer of it.
-    pub fn join(job: &Job, address: SocketAddr) -> Outcome<Self> {
+    pub fn join(job: &Job, address: SocketAddr, storage: &str) -> Outcome<Self> {
         let mut wire = Wire::open(address)?;
         let (group, replicas) = (&job.group, job.receivers.min(5));
         let stream = json!({
-            "name": group, "subjects": [group], "retention": "limits", "storage": "memory", "discard": "old",
+            "name": group, "subjects": [group], "retention": "limits", "storage": storage, "discard": "old",
             "num_replicas": replicas, "max_bytes": 1_000_000_000, "max_msgs": -1, "max_consumers": -1, "max_age": 0,
         });
         wire.ask(&format!("$JS.API.STREAM.CREATE.{group}"), &stream)?;

@@ -23,11 +23,12 @@ impl System for Nats {
     }
 
     fn speak<'j>(&self, job: &'j Job, at: &str) -> Outcome<Box<dyn Speaker + 'j>> {
-        Ok(Box::new(clients::NatsSpeaker::connect(job, address(at)?)?))
+        Ok(Box::new(clients::NatsSpeaker::connect(job, address(place(at).0)?)?))
     }
 
     fn listen(&self, job: &Job, at: &str) -> Outcome<Box<dyn Listener>> {
-        Ok(Box::new(clients::NatsListener::join(job, address(at)?)?))
+        let (at, storage) = place(at);
+        Ok(Box::new(clients::NatsListener::join(job, address(at)?, storage)?))
     }
 }
 
@@ -40,8 +41,8 @@ impl Peer for Nats {
         obstacle(program, work)
     }
 
-    fn start(&self, program: &Path, work: &Work, _tuning: &Tuning) -> Outcome<Testbed> {
-        start(program, work.nodes)
+    fn start(&self, program: &Path, work: &Work, tuning: &Tuning) -> Outcome<Testbed> {
+        start(program, work.nodes, tuning.nats_storage.name())
     }
 }
 
@@ -55,7 +56,12 @@ fn obstacle(program: &Path, work: &Work) -> Option<String> {
     (!runs("setpriv", &["--version"])).then(|| "`setpriv` is not installed".into())
 }
 
-fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
+/// A client's address, and where the stream that it makes keeps messages.
+fn place(at: &str) -> (&str, &str) {
+    at.split_once('/').unwrap_or((at, "memory"))
+}
+
+fn start(program: &Path, nodes: u16, storage: &str) -> Outcome<Testbed> {
     let program = fs::canonicalize(program).trying(|| format!("--nats: {}", program.display()))?;
     let addresses = free_addresses(2 * usize::from(nodes))?;
     let (clients, routes) = addresses.split_at(nodes.into());
@@ -69,7 +75,8 @@ fn start(program: &Path, nodes: u16) -> Outcome<Testbed> {
         }
         write("nats.sh".into(), script(&program, nodes, directory))?;
         let file = directory.join("nats.sh").display().to_string();
-        let addresses = clients.iter().map(|address| ClientAddress::other(Nats.name(), address)).collect();
+        let addresses = clients.iter().map(|address| format!("{address}/{storage}"));
+        let addresses = addresses.map(|at| ClientAddress::other(Nats.name(), at)).collect();
         Ok(Hosted { words: ["sh", &file].map(String::from).into(), addresses, members_only: false })
     })
 }
@@ -124,6 +131,12 @@ mod tests {
             text.contains("listen: \"127.0.0.1:4\"\n  routes: [nats-route://127.0.0.1:3, nats-route://127.0.0.1:4]")
         );
         assert!(!configuration(0, &[at(1)], &[at(3)], Path::new("/tmp/x")).contains("cluster"));
+    }
+
+    #[test]
+    fn an_address_says_where_messages_are_kept() {
+        assert_eq!(place("127.0.0.1:4222/file"), ("127.0.0.1:4222", "file"));
+        assert_eq!(place("127.0.0.1:4222"), ("127.0.0.1:4222", "memory"));
     }
 
     #[test]
