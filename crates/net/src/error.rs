@@ -156,7 +156,7 @@ pub enum BindError {
         now: &'static str,
     },
     /// The engine's records cannot be read or written.
-    #[error("cannot use the records in {}: {source}", path.display())]
+    #[error("cannot use the records in {}: {source}{}", path.display(), room_hint(source).unwrap_or_default())]
     Records {
         /// The file.
         path: PathBuf,
@@ -227,15 +227,20 @@ fn place(address: &ListenAddress) -> String {
     }
 }
 
-fn disk_hint(source: &io::Error) -> &'static str {
+/// What to do where a disk takes nothing more.
+fn room_hint(source: &io::Error) -> Option<&'static str> {
     match source.kind() {
-        io::ErrorKind::StorageFull => "; free some space and start again",
-        io::ErrorKind::QuotaExceeded => "; raise the quota and start again",
-        _ => {
-            "; the kernel's log says more of the disk: once it takes writes start again, and where it lost what it held \
-             move the directory away first"
-        }
+        io::ErrorKind::StorageFull => Some("; free some space and start again"),
+        io::ErrorKind::QuotaExceeded => Some("; raise the quota and start again"),
+        _ => None,
     }
+}
+
+fn disk_hint(source: &io::Error) -> &'static str {
+    room_hint(source).unwrap_or(
+        "; the kernel's log says more of the disk: once it takes writes start again, and where it lost what it held \
+         move the directory away first",
+    )
 }
 
 /// Translates what the kernel says about an address.

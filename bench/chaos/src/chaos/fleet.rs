@@ -153,7 +153,8 @@ impl<'a> Fleet<'a> {
         if let Some(mut process) = home.running.take()
             && let Some(status) = process.ended()?
         {
-            if status.code() != Some(1) || !process.has_said("cannot write to the records in") {
+            // As it wrote to its records, or, just started, as it opened them.
+            if status.code() != Some(1) || !process.has_said("; free some space and start again") {
                 return Err(process.failed(format!("had a full disk and ended with {status}")).into());
             }
             self.times_full += 1;

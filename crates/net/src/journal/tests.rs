@@ -304,6 +304,16 @@ fn what_is_no_directory_is_refused() {
     assert!(error.to_string().starts_with("cannot use the records in /dev/full: "), "{error}");
 }
 
+#[test]
+fn a_full_disk_at_the_start_is_told_with_the_remedy() {
+    let of = |kind: ErrorKind| BindError::Records { path: "/state/votes".into(), source: kind.into() }.to_string();
+    let full = of(ErrorKind::StorageFull);
+    assert!(full.starts_with("cannot use the records in /state/votes: "), "{full}");
+    assert!(full.ends_with("; free some space and start again"), "{full}");
+    assert!(of(ErrorKind::QuotaExceeded).ends_with("; raise the quota and start again"));
+    assert!(!of(ErrorKind::NotADirectory).contains("start again"));
+}
+
 /// Takes one record, with another file in the place of the segment; returns how that failed.
 fn fail_by(file: &str) -> io::Error {
     let (mut poll, waker) = waker();
