@@ -35,4 +35,6 @@ pub use engine::Toto;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 
+pub use votes::{CandidateStanding, CandidateVote};
+
 pub(crate) use consort_types::mutated;

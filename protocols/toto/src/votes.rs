@@ -42,6 +42,32 @@ struct Candidate {
     approvals: usize,
 }
 
+/// How the votes stand for a candidate: what the paper calls Tail, VT and NVT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CandidateStanding {
+    /// The place of its sender.
+    pub sender: usize,
+    /// Its number among its sender's.
+    pub k: u64,
+    /// The places of those that sent anything that follows it.
+    pub followers: Vec<usize>,
+    /// The vote of each, by place.
+    pub votes: Vec<CandidateVote>,
+    /// How many voted for it.
+    pub approvals: usize,
+}
+
+/// A machine's vote on a candidate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CandidateVote {
+    /// It has sent no message that votes.
+    Open,
+    /// For it, by the message of this number.
+    For(u64),
+    /// Not for it, but for another.
+    Against,
+}
+
 /// How a machine that has sent its last message of the view votes where it has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Closing {
@@ -114,10 +140,33 @@ impl Votes {
         self.pending[place].len()
     }
 
-    /// How many candidates there are.
+    /// The candidates.
     #[cfg(test)]
     pub fn candidates(&self) -> Vec<DagMark> {
         self.candidates.iter().map(|candidate| candidate.mark).collect()
+    }
+
+    /// How the votes stand for each candidate.
+    pub fn standings(&self, dag: &Dag) -> Vec<CandidateStanding> {
+        let all = 0..self.threshold.n;
+        let first_of =
+            |machine: usize| self.candidates.iter().filter_map(|c| dag.first_follower(machine, c.mark)).min();
+        let standing = |candidate: &Candidate| {
+            let (sender, k) = candidate.mark;
+            let vote = |machine: usize| match first_of(machine).filter(|_| self.voted[machine]) {
+                Some(first) if dag.first_follower(machine, candidate.mark) == Some(first) => CandidateVote::For(first),
+                Some(_) => CandidateVote::Against,
+                None => CandidateVote::Open,
+            };
+            CandidateStanding {
+                sender,
+                k,
+                followers: all.clone().filter(|machine| dag.past(*machine)[sender] >= k).collect(),
+                votes: all.clone().map(vote).collect(),
+                approvals: candidate.approvals,
+            }
+        };
+        self.candidates.iter().map(standing).collect()
     }
 
     /// A message was inserted.

@@ -10,7 +10,9 @@ mod flow;
 mod room;
 
 use crate::config::{TotoConfig, TotoConfigError, rides};
-use crate::packet::TotoPacket;
+use crate::delivery::is_ordered;
+use crate::packet::{DagMessage, TotoPacket};
+use crate::votes::CandidateStanding;
 use consort_member::vs::{AgreedSet, Membership};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, Rng};
@@ -111,6 +113,21 @@ impl Toto {
     /// of how many machines messages beside it were heard when it was released, and when it came.
     pub fn indices(&self) -> impl Iterator<Item = ((u64, u64), u64)> {
         self.counters.indices.iter().map(|(indices, count)| (*indices, *count))
+    }
+
+    /// How the votes would stand for each candidate if these messages of the view came and nothing were released by them;
+    /// without messages, how they stand. None before the first view.
+    pub fn standings_with(&self, messages: &[DagMessage]) -> Vec<CandidateStanding> {
+        let Some(room) = &self.room else { return Vec::new() };
+        let (mut dag, mut votes) = (room.dag.clone(), room.votes.clone());
+        for message in messages.iter().filter(|message| message.view == room.view.id) {
+            dag.take(message.clone());
+            while let Some(mark) = dag.insert_next(None) {
+                let ordered = dag.node(mark).is_some_and(|node| is_ordered(&self.config, &node.content));
+                votes.insert(&dag, mark, ordered);
+            }
+        }
+        votes.standings(&dag)
     }
 
     /// The rule whose assertion failed last, if any did.

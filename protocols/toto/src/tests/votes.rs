@@ -2,7 +2,7 @@
 use crate::config::{Phi, TotoConfig};
 use crate::dag::{Dag, DagMark};
 use crate::packet::{DagContent, DagMessage};
-use crate::votes::Votes;
+use crate::votes::{CandidateVote, Votes};
 use consort_types::{NodeId, Rng, ViewId};
 use std::collections::BTreeMap;
 
@@ -164,6 +164,28 @@ fn the_example_goes_step_by_step_as_told() {
     assert_eq!(machine.released.len(), 1, "two approve, which is not more than 2.5");
     machine.take(&drawn("b2", &["c2"], false));
     assert_eq!(machine.released[1], [mark("c2")]);
+}
+
+#[test]
+fn votes_stand_as_in_the_papers_table() {
+    //= A11 test
+    use CandidateVote::{Against, For, Open};
+    let messages = table_1(&["b1", "d2"]);
+    let mut machine = Machine::new(&config(5, Phi::Half));
+    for message in messages.iter().filter(|message| message.mark != mark("a2") && message.mark != mark("d3")) {
+        machine.take(message);
+    }
+    let standings = machine.votes.standings(&machine.dag);
+    let votes: Vec<_> = standings.iter().map(|standing| (standing.sender, standing.votes.clone())).collect();
+    let expected = [
+        (1, vec![Open, For(1), Against, Against, Against]),
+        (2, vec![Open, Against, For(1), For(2), Against]),
+        (4, vec![Open, Against, Against, For(2), For(2)]),
+    ];
+    assert_eq!(votes, expected);
+    let rest: Vec<_> =
+        standings.iter().map(|standing| (standing.k, &standing.followers[..], standing.approvals)).collect();
+    assert_eq!(rest, [(1, &[1][..], 1), (1, &[2, 3][..], 2), (2, &[3, 4][..], 2)]);
 }
 
 /// A DAG that many machines make together by chance; each message follows what its sender has heard of.
