@@ -43,7 +43,11 @@ fn table_of(seed: u64, lab: &Lab, deltas: &[u64]) -> Result<String, String> {
     for delta in deltas {
         let _ = write!(text, "\n{delta:>8}");
         for (rate, every) in CELLS {
-            let of = plato::Lab { seconds: lab.seconds, delta: Some(Duration::from_micros(*delta)) };
+            let of = plato::Lab {
+                seconds: lab.seconds,
+                delta: Some(Duration::from_micros(*delta)),
+                ..plato::Lab::default()
+            };
             let measured = plato::run(seed, &of, every, rate, lab.seconds, None)?;
             let part = measured.part(0..u64::MAX);
             let _ = write!(text, " | {:>8.2} {:>6.2}", part.plato.summary().mean, measured.late_percent());

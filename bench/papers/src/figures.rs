@@ -5,8 +5,10 @@
 //! ring      ring_model           text      as columns
 //! spread    spread_loads         plot      as a picture
 //! toto      spread_sizes         page      as a report
-//! totem     plato
-//! multiring regions
+//! totem     toto_graph
+//! plato     toto_cable
+//! multiring totem_clocks
+//!           regions
 //! lab       what they share: scale, fit, ring_grid, spread_site, toto_loads
 //! parallel  on all processors
 //! ```
@@ -30,7 +32,10 @@ mod spread_site;
 mod spread_sizes;
 mod text;
 mod totem;
+mod totem_clocks;
 mod toto;
+mod toto_cable;
+mod toto_graph;
 mod toto_loads;
 
 use all::{Figure, Run};

@@ -1,8 +1,12 @@
-//! Engines in one view, virtual time, and a network that delays each copy of a packet as it is told. Nothing is lost.
+//! Engines in one view, virtual time, and a network that delays each copy of a packet as it is told. Nothing is lost, but
+//! where a member has a reader that is switched out.
+use super::reader::Reader;
+use bytes::BytesMut;
 use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Submission, each_counter};
 use consort_types::{
     Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, OrderStream, Rng, Service, Ticket, ViewKind,
 };
+use consort_wire::Packet;
 use std::collections::{BTreeMap, VecDeque};
 
 /// How long a packet takes from one member to another, both counted from 0.
@@ -47,6 +51,8 @@ struct Flying<P> {
     to: usize,
     lane: Lane,
     packet: P,
+    /// It was taken from a socket, or there is none.
+    read: bool,
 }
 
 /// Members and what is under way between them.
@@ -63,6 +69,43 @@ pub struct Net<'a, E: Engine> {
     /// Whose arriving packets are kept, and those.
     watched: Vec<usize>,
     seen: Vec<Seen<E::Packet>>,
+    /// What all share, if they do.
+    cable: Option<Cable>,
+    /// Who has a reader, and it.
+    reader: Option<(usize, Reader)>,
+}
+
+/// A cable that all share: one packet at a time, whoever sends it. Senders wait in turn; there are no collisions.
+#[derive(Clone, Debug)]
+pub struct Cable {
+    /// Bits a second.
+    rate: u64,
+    free: Instant,
+    /// How long it carries what it was given so far.
+    busy: Duration,
+}
+
+/// What UDP, IP and Ethernet add to a packet, the gap between frames included.
+const FRAME: usize = 66;
+
+impl Cable {
+    /// Nothing is on it.
+    pub const fn new(rate: u64) -> Self {
+        Self { rate, free: Instant::ZERO, busy: Duration::ZERO }
+    }
+
+    /// How long it carried packets so far.
+    pub fn busy(&self, now: Instant) -> Duration {
+        self.busy.saturating_sub(self.free.since(now))
+    }
+
+    /// A packet of so many bytes is to go. Returns when it has passed, and how long it took on the cable.
+    fn carry(&mut self, now: Instant, len: usize) -> (Instant, Duration) {
+        let takes = Duration::from_nanos((len + FRAME) as u64 * 8 * 1_000_000_000 / self.rate);
+        self.free = self.free.max(now) + takes;
+        self.busy += takes;
+        (self.free, takes)
+    }
 }
 
 /// A packet that arrived.
@@ -94,12 +137,13 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
         let views = vec![0; engines.len()];
         let (flying, told) = (BTreeMap::new(), VecDeque::new());
         let (watched, seen) = (Vec::new(), Vec::new());
-        let mut net = Self { now: Instant::ZERO, engines, views, flying, sent: 0, delay, rng, told, watched, seen };
+        let (now, sent, cable, reader) = (Instant::ZERO, 0, None, None);
+        let mut net = Self { now, engines, views, flying, sent, delay, rng, told, watched, seen, cable, reader };
         for member in 0..net.engines.len() {
             net.engines[member].start(Instant::ZERO, &[]);
             net.drain(member);
         }
-        while net.views.iter().any(|view| *view != net.engines.len()) {
+        while !net.is_whole() {
             if net.now.since(Instant::ZERO) > FORMED {
                 return Err(format!("{} members are not in one view after {FORMED:?}", net.engines.len()));
             }
@@ -151,6 +195,31 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
         std::mem::take(&mut self.seen)
     }
 
+    /// All share a cable from now on. Its time is a part of what a packet takes.
+    pub fn share(&mut self, cable: Cable) {
+        self.cable = Some(cable);
+    }
+
+    /// That cable.
+    pub const fn cable(&self) -> Option<&Cable> {
+        self.cable.as_ref()
+    }
+
+    /// What comes to this member goes through a reader from now on.
+    pub fn read_with(&mut self, member: usize, reader: Reader) {
+        self.reader = Some((member, reader));
+    }
+
+    /// That reader.
+    pub fn reader(&self) -> Option<&Reader> {
+        self.reader.as_ref().map(|(_, reader)| reader)
+    }
+
+    /// Whether all members are in one view.
+    pub fn is_whole(&self) -> bool {
+        self.views.iter().all(|view| *view == self.engines.len())
+    }
+
     /// All members.
     pub fn engines(&self) -> &[E] {
         &self.engines
@@ -180,7 +249,11 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     fn step(&mut self) {
         let now = self.now;
         if let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= now) {
-            let Flying { from, to, lane, packet } = entry.remove();
+            let flying = entry.remove();
+            if !flying.read && self.reader.as_ref().is_some_and(|(member, _)| *member == flying.to) {
+                return self.into_socket(flying);
+            }
+            let Flying { from, to, lane, packet, .. } = flying;
             if self.watched.contains(&to) {
                 self.seen.push(Seen { at: now, member: to, packet: packet.clone() });
             }
@@ -193,6 +266,13 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
                 self.drain(member);
             }
         }
+    }
+
+    /// A packet comes to a member that has a reader.
+    fn into_socket(&mut self, flying: Flying<E::Packet>) {
+        let Some(at) = self.reader.as_mut().and_then(|(_, reader)| reader.take(self.now)) else { return };
+        self.sent += 1;
+        self.flying.insert((at, self.sent), Flying { read: true, ..flying });
     }
 
     fn drain(&mut self, member: usize) {
@@ -230,10 +310,16 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     fn send(&mut self, from: usize, to: Destination, lane: Lane, packet: &E::Packet) {
         let reached =
             |other: &usize| *other != from && (to == Destination::All || to == Destination::One(name(*other).node));
+        let passed = self.cable.as_mut().map(|cable| {
+            let mut head = BytesMut::new();
+            let body = packet.encode(&mut head);
+            cable.carry(self.now, head.len() + body.len())
+        });
+        let (left, taken) = passed.unwrap_or((self.now, Duration::ZERO));
         for to in (0..self.engines.len()).filter(reached) {
             self.sent += 1;
-            let at = self.now + (self.delay)(from, to, &mut self.rng);
-            self.flying.insert((at, self.sent), Flying { from, to, lane, packet: packet.clone() });
+            let at = left + (self.delay)(from, to, &mut self.rng).saturating_sub(taken);
+            self.flying.insert((at, self.sent), Flying { from, to, lane, packet: packet.clone(), read: false });
         }
     }
 }
@@ -258,4 +344,21 @@ pub fn read(bytes: &[u8]) -> u64 {
 
 fn number(payload: &Payload) -> u64 {
     read(&payload.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cable_carries_one_packet_at_a_time() {
+        let mut cable = Cable::new(10_000_000);
+        let takes = Duration::from_micros(872); // 1024 and 66 bytes
+        assert_eq!(cable.carry(Instant(1_000), 1_024), (Instant(873_000), takes));
+        assert_eq!(cable.carry(Instant(2_000), 1_024), (Instant(1_745_000), takes), "the second waits");
+        assert_eq!(cable.carry(Instant(9_000_000), 1_024), (Instant(9_872_000), takes));
+        let ms = |ms: u64| Instant(ms * 1_000_000);
+        assert_eq!(cable.busy(ms(20)), takes * 3);
+        assert_eq!(cable.busy(ms(9)), takes * 2, "the third has yet to go");
+    }
 }

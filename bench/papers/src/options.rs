@@ -269,7 +269,7 @@ mod tests {
         let lab = toto::Lab { nodes: 16, messages: 50, runs: 2, ack_gaps: 3, ..toto::Lab::default() };
         assert_eq!(toto, Options { seed: 9, which: Which::Toto(lab) });
         let plato = read("plato --seconds 3 --delta 50").unwrap().unwrap();
-        let lab = plato::Lab { seconds: 3, delta: Some(Duration::from_micros(50)) };
+        let lab = plato::Lab { seconds: 3, delta: Some(Duration::from_micros(50)), ..plato::Lab::default() };
         assert_eq!(plato, Options { seed: 1, which: Which::Plato(lab) });
         let adaptive = read("plato --delta adaptive").unwrap().unwrap();
         assert_eq!(adaptive.which, Which::Plato(plato::Lab { delta: None, ..plato::Lab::default() }));

@@ -7,7 +7,7 @@
 use super::net::{self, Delay, Heard, Net, Told};
 use super::samples::Samples;
 use super::traffic::{Pace, Traffic, random};
-use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing};
+use consort_plato::{AdaptationPace, Plato, PlatoConfig, Prediction, Sequencing};
 use consort_types::{Duration, Incarnation, Instant, OfferId, Rng};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,11 +19,13 @@ pub struct Lab {
     pub seconds: u64,
     /// How close packets must come to be suspected; adapted to mistakes where there is none.
     pub delta: Option<Duration>,
+    /// How fast an adaptive one follows mistakes.
+    pub pace: AdaptationPace,
 }
 
 impl Default for Lab {
     fn default() -> Self {
-        Self { seconds: 60, delta: Some(Duration::from_micros(128)) }
+        Self { seconds: 60, delta: Some(Duration::from_micros(128)), pace: AdaptationPace::Calm }
     }
 }
 
@@ -59,6 +61,8 @@ pub struct Measured {
     pub packets: u64,
     /// As said.
     pub late: u64,
+    /// The receiver's delta in microseconds, by the tenth of a second.
+    pub deltas: Vec<f64>,
     began: Instant,
 }
 
@@ -197,6 +201,10 @@ pub fn run(
         net.submit(member, measured.sent.len() as u64, LEN)?;
         measured.sent.push(at);
         net.take_told().for_each(|told| measured.note(told));
+        let tenth = (at.since(began).as_secs_f64() * 10.0) as usize;
+        if at < end && measured.deltas.len() <= tenth {
+            measured.deltas.resize(tenth + 1, net.counter(RECEIVER, "delta_ns") as f64 / 1e3);
+        }
     }
     measured.packets = net.counter(RECEIVER, "packets_taken_in") - packets;
     measured.late = net.counter(RECEIVER, "late_revokes");
@@ -222,7 +230,11 @@ pub fn engines(lab: &Lab, every: u32) -> Result<Vec<Plato>, String> {
     let make = |me: &_| {
         let mut config = PlatoConfig::new(*me, nodes.clone());
         config.sequencing = Sequencing { every, within: Some(Duration::from_secs(1_000)) }; // the paper knows no such limit
-        config.prediction = lab.delta.map_or_else(Prediction::default, Prediction::Fixed);
+        config.prediction = match (lab.delta, lab.pace) {
+            (Some(delta), _) => Prediction::Fixed(delta),
+            (None, AdaptationPace::Calm) => Prediction::default(),
+            (None, AdaptationPace::Paper) => Prediction::paper(),
+        };
         Plato::new(config, Incarnation(1)).map_err(|error| error.to_string())
     };
     nodes.iter().map(make).collect()
@@ -247,7 +259,15 @@ impl Part {
 impl Measured {
     /// Of a run that begins now.
     pub const fn begin(began: Instant) -> Self {
-        Self { sent: Vec::new(), heard: Vec::new(), open: BTreeMap::new(), packets: 0, late: 0, began }
+        Self {
+            sent: Vec::new(),
+            heard: Vec::new(),
+            open: BTreeMap::new(),
+            packets: 0,
+            late: 0,
+            deltas: Vec::new(),
+            began,
+        }
     }
 
     /// Only what was sent before the end counts.
@@ -302,7 +322,7 @@ impl Measured {
 mod tests {
     use super::*;
 
-    const TINY: Lab = Lab { seconds: 2, delta: Some(Duration::from_micros(128)) };
+    const TINY: Lab = Lab { seconds: 2, delta: Some(Duration::from_micros(128)), pace: AdaptationPace::Calm };
 
     #[test]
     fn the_same_seed_prints_the_same_lines_and_another_seed_others() {
@@ -318,6 +338,17 @@ mod tests {
         let [offered, plato, fixed] = [part.offered, part.plato, part.fixed].map(|samples| samples.summary());
         assert!(offered.p50 < 0.3 && offered.mean <= plato.mean, "{offered:?} {plato:?}");
         assert!((9.0..15.0).contains(&fixed.mean) && plato.mean < fixed.mean / 2.0, "{plato:?} {fixed:?}");
+    }
+
+    #[test]
+    fn by_the_rule_of_the_paper_delta_falls_every_tenth_of_a_second_and_by_the_daemons_every_second() {
+        let deltas = |delta, pace| run(1, &Lab { delta, pace, ..TINY }, 1, 400, 2, None).unwrap().deltas;
+        let paper = deltas(None, AdaptationPace::Paper);
+        assert!((18..=20).contains(&paper.len()), "{paper:?}");
+        assert!(paper[3] < paper[0] * 0.8 && paper[0] <= 128.0, "{paper:?}");
+        let calm = deltas(None, AdaptationPace::Calm);
+        assert!((3..=9).all(|tenth| calm[tenth] >= paper[tenth]), "{calm:?}");
+        assert!(deltas(TINY.delta, AdaptationPace::Paper).iter().all(|us| *us == 128.0), "a fixed one stays");
     }
 
     #[test]

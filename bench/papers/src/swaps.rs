@@ -114,7 +114,7 @@ pub fn pairs(seed: u64, lab: &Lab, rate: u64) -> Result<Vec<Pair>, String> {
 }
 
 /// Which message a packet carries, if it does.
-const fn message(packet: &PlatoPacket) -> Option<PacketKey> {
+pub const fn message(packet: &PlatoPacket) -> Option<PacketKey> {
     match packet {
         PlatoPacket::Data(StreamPacket { key, content: StreamContent::Messages(_), .. }) => Some(*key),
         _ => None,

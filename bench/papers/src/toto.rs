@@ -193,7 +193,7 @@ fn note(net: &mut Net<'_, Toto>, sent: &[(usize, Instant)], counts: std::ops::Ra
     }
 }
 
-fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
+pub fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
     let nodes = net::nodes(lab.nodes as usize);
     let make = |me: &_| {
         let mut config = TotoConfig::new(*me, nodes.clone());
@@ -205,7 +205,7 @@ fn engines(lab: &Lab, cell: Cell) -> Result<Vec<Toto>, String> {
     nodes.iter().map(make).collect()
 }
 
-fn delay(lab: &Lab) -> Delay<'static> {
+pub fn delay(lab: &Lab) -> Delay<'static> {
     let (way, last) = (lab.way, lab.nodes as usize - 1);
     Box::new(move |from, _, rng| {
         let least = match way {

@@ -56,6 +56,21 @@ pub struct Wires<'a> {
     at_token: (f64, u64),
     delivered: u64,
     measures: bool,
+    /// What hosts were given while it measured, if that is kept.
+    given: Option<Vec<Given>>,
+}
+
+/// A message that another host's member was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// Who sent it.
+    pub from: usize,
+    /// Who was given it.
+    pub to: usize,
+    /// When it was put into its packet.
+    pub sent: Instant,
+    /// When it was delivered.
+    pub received: Instant,
 }
 
 impl<'a> Wires<'a> {
@@ -82,6 +97,7 @@ impl<'a> Wires<'a> {
             at_token: (0.0, 0),
             delivered: 0,
             measures: false,
+            given: None,
         };
         for host in 0..members {
             wires.hosts[host].engine.start(Instant::ZERO, &[]);
@@ -129,6 +145,15 @@ impl<'a> Wires<'a> {
             broken: self.hosts[0].views - views,
             window: gauge(&self.hosts[0].engine, "personal_window"),
         }
+    }
+
+    /// What hosts were given of others within a span, in order of time.
+    pub fn given(&mut self, before: Duration, span: Duration) -> Vec<Given> {
+        self.given = Some(Vec::new());
+        self.measure(before, span);
+        let mut given = self.given.take().unwrap_or_default();
+        given.sort_by_key(|message| message.received);
+        given
     }
 
     fn sum(&self, name: &str) -> u64 {
@@ -284,7 +309,7 @@ impl<'a> Wires<'a> {
         host.free += self.site.host.message;
         if clients.is_none_or(|clients| host.read_client(now, clients, &self.work)) {
             let written = host.wants.pop_front().unwrap_or(now);
-            self.messages.push(Message { written, visit: None });
+            self.messages.push(Message { written, visit: None, left: None });
             self.submit(at);
         }
         true
@@ -331,6 +356,7 @@ impl<'a> Wires<'a> {
         }
         if site.clients.is_none() {
             let given = host.free;
+            self.keep(at, number(payload), given);
             return self.give(number(payload), given);
         }
         host.out.push_back((number(payload), 0));
@@ -345,6 +371,14 @@ impl<'a> Wires<'a> {
         let written = self.hosts[at].write_client(clients, self.site.host.wake, self.work.len);
         if let Some((number, given)) = written {
             self.give(number, given);
+        }
+    }
+
+    /// Keeps what a member was given of another's.
+    fn keep(&mut self, to: usize, number: u64, received: Instant) {
+        let left = self.messages[number as usize].left.filter(|(from, _)| self.measures && *from != to);
+        if let (Some((from, sent)), Some(given)) = (left, &mut self.given) {
+            given.push(Given { from, to, sent, received });
         }
     }
 
@@ -387,6 +421,7 @@ impl<'a> Wires<'a> {
         let ended = body.chunks().filter(|chunk| chunk.ends).count().min(host.unsent.len());
         for number in host.unsent.drain(..ended) {
             self.messages[number].visit = Some(host.visit);
+            self.messages[number].left = Some((at, host.free));
         }
     }
 

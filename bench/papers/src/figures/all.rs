@@ -1,7 +1,10 @@
 //! All figures and tables of the papers that show results, in their order.
 use super::figure::{Outcome, Paper};
 use super::lab::Lab;
-use super::{multiring, plato, regions, ring, ring_model, spread, spread_loads, spread_sizes, totem, toto};
+use super::{
+    multiring, plato, regions, ring, ring_model, spread, spread_loads, spread_sizes, totem, totem_clocks, toto,
+    toto_cable, toto_graph,
+};
 
 use Run::{NotYet, With};
 
@@ -201,12 +204,7 @@ pub const ALL: [Figure; 73] = [
         "The same for small messages, 10 Gbit/s",
         With(|lab| spread_sizes::figure_6_19(lab.spread_ten_sizes()?)),
     ),
-    figure(
-        Paper::Toto,
-        "table-1",
-        "Candidates of the graph of figure 1",
-        NotYet("what the engine makes of one given graph"),
-    ),
+    figure(Paper::Toto, "table-1", "Candidates of the graph of figure 1", With(toto_graph::table_1)),
     figure(Paper::Toto, "table-2", "Latency and speed-up, periodic", With(toto::table_2)),
     figure(Paper::Toto, "table-3", "Latency and speed-up, Poisson", With(toto::table_3)),
     figure(Paper::Toto, "table-4", "The model against what was measured, periodic", With(toto::table_4)),
@@ -218,7 +216,7 @@ pub const ALL: [Figure; 73] = [
         Paper::Toto,
         "throughput",
         "250 messages a second on an Ethernet of 10 Mbit/s",
-        NotYet("a cable that all share"),
+        With(toto_cable::throughput),
     ),
     figure(Paper::Toto, "gain", "Speed-up over the number of members", With(toto::gain)),
     figure(Paper::Toto, "wide-area", "Far from each other, and one slow member", With(toto::wide_area)),
@@ -234,12 +232,7 @@ pub const ALL: [Figure; 73] = [
     figure(Paper::Totem, "figure-10", "Safe latency of three topologies", NotYet(GATEWAYS)),
     figure(Paper::Totem, "figure-11", "Distribution of agreed latency, 40 members", NotYet(GATEWAYS)),
     figure(Paper::Totem, "figure-12", "Distribution of safe latency, 40 members", NotYet(GATEWAYS)),
-    figure(
-        Paper::Totem,
-        "latency-methods",
-        "Latency without clocks that agree",
-        NotYet("clocks with an offset and a drift"),
-    ),
+    figure(Paper::Totem, "latency-methods", "Latency without clocks that agree", With(totem_clocks::latency_methods)),
     figure(Paper::MultiRingPaxos, "figure-2", "Rings of 32 KB values on 10 Gbit/s", With(multiring::figure_2)),
     figure(Paper::MultiRingPaxos, "figure-3", "Rings of 200-byte values", With(multiring::figure_3)),
     figure(Paper::MultiRingPaxos, "figure-4", "Recovery of a key-value store", NotYet("the store, and disks")),
@@ -250,19 +243,9 @@ pub const ALL: [Figure; 73] = [
     figure(Paper::Plato, "figure-3", "Swaps and losses over the rate", With(plato::figure_3)),
     figure(Paper::Plato, "figure-4", "Gaps between swapped packets, and between all", With(plato::figure_4)),
     figure(Paper::Plato, "figure-5", "Swap metrics over the rate", With(plato::figure_5)),
-    figure(
-        Paper::Plato,
-        "figure-6",
-        "Loss metrics over the rate",
-        NotYet("a receiver that is switched out and loses packets"),
-    ),
+    figure(Paper::Plato, "figure-6", "Loss metrics over the rate", With(plato::figure_6)),
     figure(Paper::Plato, "figure-8", "Latency and late revokes over delta", With(plato::figure_8)),
     figure(Paper::Plato, "figure-9", "A spike of the rate", With(plato::figure_9)),
     figure(Paper::Plato, "figure-10", "Latency over the rate", With(plato::figure_10)),
-    figure(
-        Paper::Plato,
-        "figure-11",
-        "Delta set by the paper's adaptive rule",
-        NotYet("the paper's rule as a setting of the engine"),
-    ),
+    figure(Paper::Plato, "figure-11", "Delta set by the paper's adaptive rule", With(plato::figure_11)),
 ];

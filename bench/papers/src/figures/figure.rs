@@ -103,6 +103,12 @@ impl Claim {
         Self::of(what, paper, with_unit(ours, unit), text, ours <= bound)
     }
 
+    /// What the paper states as a text, where ours is to be the same.
+    pub fn exactly(what: &str, paper: &str, ours: String) -> Self {
+        let holds = ours == paper;
+        Self::of(what, paper, ours, "the same".into(), holds)
+    }
+
     /// What the lab cannot run: a part of a figure that is missing.
     pub fn missing(what: &str, paper: &str, why: &str) -> Self {
         Self::of(what, paper, why.into(), "to be run".into(), false)
@@ -215,6 +221,7 @@ mod tests {
         assert!(Claim::at_most("x", "less", 2.0, 2.0, "").holds && !Claim::at_most("x", "less", 2.1, 2.0, "").holds);
         let to = Claim::near_to("x", "O(log n)", 100.0, 95.0, 10.0, "us");
         assert_eq!((to.paper.as_str(), to.bound.as_str(), to.holds), ("O(log n)", "within 10 % of 100.0 us", true));
+        assert!(Claim::exactly("x", "b1", "b1".into()).holds && !Claim::exactly("x", "b1", "b2".into()).holds);
         assert!(!Claim::missing("x", "1 %", "no losses").holds);
         assert!(!Claim::near("x", 100.0, f64::NAN, 10.0, "").holds, "what was not measured is no match");
     }

@@ -6,12 +6,15 @@ use super::spread::Windows;
 use super::spread_loads::{self, Loads};
 use super::spread_sizes::{self, Sizes};
 use super::toto_loads::{Load, loads};
+use crate::losses::{self, Losses};
 use crate::swaps::{self, Pair};
 use consort_ring::Priority;
 use std::sync::OnceLock;
 
 /// Packets a second at which PLATO's swaps are counted.
 const RATES: [u64; 6] = [400, 800, 1_200, 1_600, 2_400, 4_000];
+/// Packets a second at which its losses are counted.
+pub const LOSS_RATES: [u64; 10] = [400, 800, 1_200, 1_600, 2_000, 2_400, 2_800, 3_200, 3_600, 4_000];
 /// How long a run of PLATO lasts, in seconds.
 pub const SECONDS: u64 = 60;
 
@@ -25,6 +28,7 @@ pub struct Lab {
     gigabit: OnceLock<Result<Grid, String>>,
     ten_gigabit: OnceLock<Result<Grid, String>>,
     pairs: OnceLock<Result<Vec<RatePairs>, String>>,
+    losses: OnceLock<Result<Vec<(u64, Losses)>, String>>,
     toto: OnceLock<Result<Vec<Load>, String>>,
     spread: [OnceLock<Result<Windows, String>>; 3],
     spread_loads: [OnceLock<Result<Loads, String>>; 2],
@@ -39,6 +43,7 @@ impl Lab {
             gigabit: OnceLock::new(),
             ten_gigabit: OnceLock::new(),
             pairs: OnceLock::new(),
+            losses: OnceLock::new(),
             toto: OnceLock::new(),
             spread: [const { OnceLock::new() }; 3],
             spread_loads: [const { OnceLock::new() }; 2],
@@ -75,6 +80,15 @@ impl Lab {
         let bench = swaps::Lab { seconds: self.scaled(SECONDS) };
         let run = || parallel::map(&RATES, |rate| Ok((*rate, swaps::pairs(self.scale.seed, &bench, *rate)?)));
         self.pairs.get_or_init(run).as_deref().map_err(Clone::clone)
+    }
+
+    /// What a receiver of PLATO loses that is switched out, by how many packets came in a second; run once.
+    ///
+    /// # Errors
+    /// What kept it from being run.
+    pub fn losses(&self) -> Result<&[(u64, Losses)], String> {
+        let run = |rate: &u64| Ok((*rate, losses::run(self.scale.seed, self.scaled(SECONDS), *rate)?));
+        self.losses.get_or_init(|| parallel::map(&LOSS_RATES, run)).as_deref().map_err(Clone::clone)
     }
 
     /// ToTo and all-ack under all loads of its tables, run once.

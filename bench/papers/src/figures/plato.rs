@@ -2,8 +2,10 @@
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::{Lab, SECONDS};
 use super::parallel;
+use crate::losses::{Losses, READER};
 use crate::plato::{self, Measured, SPIKE};
 use crate::swaps::Pair;
+use consort_plato::AdaptationPace;
 use consort_types::Duration;
 
 /// The paper's delta.
@@ -17,6 +19,12 @@ fn setting(lab: &Lab) -> String {
          more between switches and 15 us on average more; Poisson, {} s a point; no losses.",
         lab.scaled(SECONDS)
     )
+}
+
+/// What more is lost at 4000 packets a second than at 800, in points.
+fn more_lost(runs: &[(u64, Losses)]) -> f64 {
+    let at = |wanted| runs.iter().find(|(rate, _)| *rate == wanted).map_or(f64::NAN, |(_, losses)| losses.percent);
+    at(4_000) - at(800)
 }
 
 /// Gaps of the swapped pairs, or of all, in microseconds, shortest first.
@@ -45,8 +53,16 @@ pub fn figure_3(lab: &Lab) -> Result<Outcome, String> {
     let claims = vec![
         Claim::near("swapped at 800 a second", 1.0, at(800.0), 50.0, "%"),
         Claim::near("swapped at 4000 a second", 4.0, at(4_000.0), 50.0, "%"),
-        Claim::missing("losses", "up to some per cent, unevenly", "no receiver that is switched out"),
+        Claim::at_least(
+            "losses at 4000 a second less those at 800",
+            "increase",
+            more_lost(lab.losses()?),
+            0.1,
+            "points",
+        ),
+        Claim::missing("unevenly, from rate to rate", "less smoothly", "switch-outs that depend on the rate"),
     ];
+    let lost = Curve::line("lost packets", lab.losses()?.iter().map(|(rate, of)| (*rate as f64, of.percent)).collect());
     let stated = Curve::paper("Cornell, five switches", vec![(800.0, 1.0), (4_000.0, 4.0)]);
     let chart = Chart {
         title: "Pairs of packets that two receivers see in different orders".into(),
@@ -54,7 +70,14 @@ pub fn figure_3(lab: &Lab) -> Result<Outcome, String> {
         y: Axis::linear("swapped pairs, %"),
         curves: vec![Curve::line("runs", points), stated],
     };
-    Ok(Outcome { setting: setting(lab), charts: vec![chart], claims })
+    let losses = Chart {
+        title: "Packets that a receiver loses that is switched out".into(),
+        x: Axis::linear("packets a second"),
+        y: Axis::linear("lost packets, %"),
+        curves: vec![lost],
+    };
+    let setting = format!("{} Losses were counted apart, as for figure 6.", setting(lab));
+    Ok(Outcome { setting, charts: vec![chart, losses], claims })
 }
 
 pub fn figure_4(lab: &Lab) -> Result<Outcome, String> {
@@ -116,8 +139,52 @@ pub fn figure_5(lab: &Lab) -> Result<Outcome, String> {
     Ok(Outcome { setting: setting(lab), charts, claims })
 }
 
+/// Fewer bursts of losses than this have no 95th percentile.
+const ENOUGH: usize = 20;
+
+/// What tells a loss before it comes: how close to each other packets are read.
+pub fn figure_6(lab: &Lab) -> Result<Outcome, String> {
+    let runs = lab.losses()?;
+    let enough: Vec<_> = runs.iter().filter(|(_, losses)| losses.before.len() >= ENOUGH).collect();
+    let most: Vec<_> = enough.iter().map(|(rate, losses)| (*rate as f64, most_of(&losses.before))).collect();
+    let share = |losses: &Losses| within(&losses.all, most_of(&losses.before));
+    let shares = enough.iter().map(|(rate, losses)| (*rate as f64, share(losses))).collect();
+    let longest = most.iter().map(|(_, us)| *us).reduce(f64::max).unwrap_or(f64::NAN);
+    let without = (runs.len() - enough.len()) as f64;
+    let us = DELTA.as_secs_f64() * 1e6;
+    let claims = vec![
+        Claim::at_most(
+            "largest 95th percentile of the shortest gap before a loss",
+            "very low; delta catches it",
+            longest,
+            us,
+            "us",
+        ),
+        Claim::at_least("rates with too few losses for a percentile", "some are not plotted", without, 1.0, "rates"),
+    ];
+    let x = Axis::linear("packets a second");
+    let chart = |title: &str, y, name: &str, points| Chart {
+        title: title.into(),
+        x,
+        y: Axis::linear(y),
+        curves: vec![Curve::line(name, points)],
+    };
+    let charts = vec![
+        chart("95th percentile of the shortest of five gaps before a loss", "gap, us", "before a loss", most),
+        chart("Every five gaps with one within that", "five gaps, %", "all", shares),
+    ];
+    let (read, out, runs) = (READER.read.as_micros(), READER.out.as_millis(), READER.runs.as_millis());
+    let setting = format!(
+        "A sequencer, two senders and a receiver as in figure 3, {} s a point. The receiver takes {read} us to read a packet and \
+         its socket holds {} of them. It runs for {runs} ms and is switched out for {out} ms, on average, both at random.",
+        lab.scaled(SECONDS),
+        READER.packets
+    );
+    Ok(Outcome { setting, charts, claims })
+}
+
 fn measure(lab: &Lab, delta: Duration, every: u32, rate: u64) -> Result<Measured, String> {
-    let bench = plato::Lab { seconds: lab.scaled(SECONDS), delta: Some(delta) };
+    let bench = plato::Lab { seconds: lab.scaled(SECONDS), delta: Some(delta), ..plato::Lab::default() };
     plato::run(lab.scale.seed, &bench, every, rate, bench.seconds, None)
 }
 
@@ -178,7 +245,7 @@ pub fn figure_9(lab: &Lab) -> Result<Outcome, String> {
     let third = lab.scaled(20).max(4);
     let (low, more, _) = SPIKE;
     let runs = parallel::map(&[10, 25], |every| {
-        let bench = plato::Lab { seconds: third, delta: Some(DELTA) };
+        let bench = plato::Lab { seconds: third, delta: Some(DELTA), ..plato::Lab::default() };
         plato::run(lab.scale.seed, &bench, *every, low, 3 * third, Some((more, third..2 * third)))
     })?;
     let (mut charts, mut claims) = (Vec::new(), Vec::new());
@@ -251,9 +318,76 @@ pub fn figure_10(lab: &Lab) -> Result<Outcome, String> {
     Ok(Outcome { setting: setting(lab), charts: vec![chart], claims })
 }
 
+/// The spike again, with the paper's own rule for delta.
+pub fn figure_11(lab: &Lab) -> Result<Outcome, String> {
+    let third = lab.scaled(20).max(4);
+    let (low, more, every) = SPIKE;
+    let runs = parallel::map(&[None, Some(DELTA)], |delta| {
+        let bench = plato::Lab { seconds: third, delta: *delta, pace: AdaptationPace::Paper };
+        plato::run(lab.scale.seed, &bench, every, low, 3 * third, Some((more, third..2 * third)))
+    })?;
+    let [adaptive, fixed] = &runs[..] else { return Err("two runs were asked for".into()) };
+    let mut claims = Vec::new();
+    for (when, part) in [("before", 0..third), ("in", third..2 * third), ("after", 2 * third..3 * third)] {
+        let part = adaptive.part(part);
+        let ratio = part.plato.summary().mean / part.fixed.summary().mean;
+        let what = format!("PLATO by the sequencer {when} the spike");
+        claims.push(Claim::at_most(&what, "always faster (figure 8)", ratio, 1.0, "times"));
+    }
+    let by_fixed = means(adaptive).0 / means(fixed).0;
+    claims.push(Claim::at_most("latency by that of a delta of 128 us", "good performance", by_fixed, 2.0, "times"));
+    let late = adaptive.late_percent();
+    claims.push(Claim::at_most("late revokes", "the rule aims at 1 %", late, 1.0, "%"));
+    let x = Axis::linear("time, s");
+    let seconds = |measured: &Measured, of: &dyn Fn(&plato::Part) -> f64| {
+        (0..3 * third).map(|second| (second as f64, of(&measured.part(second..second + 1)))).collect()
+    };
+    let latency = Chart {
+        title: format!("{low}, {} and {low} packets a second, k = {every}", low + more),
+        x,
+        y: Axis::linear("mean latency, ms"),
+        curves: vec![
+            Curve::line("PLATO, the paper's rule", seconds(adaptive, &|part| part.plato.summary().mean)),
+            Curve::line("PLATO, delta 128 us", seconds(fixed, &|part| part.plato.summary().mean)),
+            Curve::line("sequencer", seconds(adaptive, &|part| part.fixed.summary().mean)),
+        ],
+    };
+    let each = adaptive.deltas.iter().step_by(10).enumerate().map(|(second, us)| (second as f64, *us));
+    let delta = Chart {
+        title: "Delta by the paper's rule".into(),
+        x,
+        y: Axis::log("delta, us"),
+        curves: vec![Curve::line("delta", each.collect())],
+    };
+    let setting = format!("{} Delta begins at 128 us and stays within 5 us and 20 ms.", setting(lab));
+    Ok(Outcome { setting, charts: vec![latency, delta], claims })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::lab::LOSS_RATES;
+
+    #[test]
+    fn losses_are_told_where_there_are_enough() {
+        let outcome = figure_6(&Lab::new(1, true)).unwrap();
+        assert!(outcome.charts.iter().all(|chart| chart.curves[0].points.len() < LOSS_RATES.len()), "{outcome:?}");
+        assert!(outcome.claims[1].holds, "{outcome:?}");
+        let losses = |percent| Losses { percent, before: vec![], all: vec![] };
+        assert_eq!(more_lost(&[(800, losses(0.5)), (4_000, losses(2.0))]), 1.5);
+        assert!(more_lost(&[]).is_nan());
+    }
+
+    #[test]
+    fn the_papers_rule_is_shown_beside_a_fixed_delta() {
+        let outcome = figure_11(&Lab::new(1, true)).unwrap();
+        let names: Vec<_> =
+            outcome.charts.iter().flat_map(|chart| &chart.curves).map(|curve| &curve.name[..]).collect();
+        assert_eq!(names, ["PLATO, the paper's rule", "PLATO, delta 128 us", "sequencer", "delta"]);
+        let deltas = &outcome.charts[1].curves[0].points;
+        assert!(deltas.iter().all(|(_, us)| (5.0..=20_000.0).contains(us)), "{deltas:?}");
+        assert!(deltas.iter().any(|(_, us)| *us != 128.0), "it adapts: {deltas:?}");
+    }
 
     #[test]
     fn shares_count_what_is_no_longer() {

@@ -3,7 +3,7 @@ use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
 use super::parallel;
 use crate::windows::fixed;
-use crate::wires::{Load, Measured, Places, Site, Wires, Work};
+use crate::wires::{Given, Load, Measured, Places, Site, Wires, Work};
 use consort_ring::packet::RECOVERED_LEN;
 use consort_ring::{Acceleration, RingConfig, Windows};
 use consort_sim::HostModel;
@@ -18,6 +18,8 @@ const LEN: usize = 1_000;
 const BEST: u32 = 13;
 /// How long each cell is measured, in milliseconds.
 const MILLIS: u64 = 2_000;
+/// How long it runs before that.
+const BEFORE: Duration = Duration::from_millis(500);
 
 /// The workstations. Three values are taken from the paper: a token takes 240 us from one to the next, a message of 1 kbyte in
 /// a full window 148 us, which is 186 less the shares of the token and of the last message's way, and one of 4 bytes among
@@ -58,6 +60,12 @@ impl Case {
     }
 
     fn run(&self, lab: &Lab) -> Result<Measured, String> {
+        let mut wires = self.wires()?;
+        Ok(wires.measure(BEFORE, Duration::from_millis(lab.scaled(MILLIS))))
+    }
+
+    /// Its ring, that stands.
+    fn wires(&self) -> Result<Wires<'static>, String> {
         let datagram = if self.packed { DatagramSize::DEFAULT } else { DatagramSize::new(self.len + HEAD)? };
         let adjust = |config: &mut RingConfig| {
             config.datagram = datagram;
@@ -70,12 +78,16 @@ impl Case {
             config.timers.consensus = Duration::from_millis(1_300);
         };
         let work = Work { load: self.load, service: self.service, len: self.len, places: self.places };
-        let mut wires = Wires::start(&SITE, self.members, work, &adjust)?;
-        Ok(wires.measure(Duration::from_millis(500), Duration::from_millis(lab.scaled(MILLIS))))
+        Wires::start(&SITE, self.members, work, &adjust)
     }
 }
 
-fn setting() -> String {
+/// What members are given of each other within a span, with a window of one.
+pub fn given(span: Duration) -> Result<Vec<Given>, String> {
+    Ok(Case::new(MEMBERS, 1).wires()?.given(BEFORE, span))
+}
+
+pub fn setting() -> String {
     format!(
         "Workstations that take {:?} to send or to receive a packet, and 45 ns a byte; 100 Mbit/s, a switch in place of the \
          shared cable; original ring, messages of {LEN} bytes where no other size is named, one a packet, no losses.",

@@ -19,6 +19,8 @@ pub struct Message {
     pub written: Instant,
     /// When its sender took the token for the visit in which it was sent, and when it had released the token before.
     pub visit: Option<(Instant, Instant)>,
+    /// Which host sent it, and when.
+    pub left: Option<(usize, Instant)>,
 }
 
 pub struct Host {
