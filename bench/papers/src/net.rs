@@ -251,7 +251,7 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
         if let Some(entry) = self.flying.first_entry().filter(|entry| entry.key().0 <= now) {
             let flying = entry.remove();
             if !flying.read && self.reader.as_ref().is_some_and(|(member, _)| *member == flying.to) {
-                return self.into_socket(flying);
+                return self.put_in_socket(flying);
             }
             let Flying { from, to, lane, packet, .. } = flying;
             if self.watched.contains(&to) {
@@ -269,7 +269,7 @@ impl<'a, E: Engine<Packet: Clone>> Net<'a, E> {
     }
 
     /// A packet comes to a member that has a reader.
-    fn into_socket(&mut self, flying: Flying<E::Packet>) {
+    fn put_in_socket(&mut self, flying: Flying<E::Packet>) {
         let Some(at) = self.reader.as_mut().and_then(|(_, reader)| reader.take(self.now)) else { return };
         self.sent += 1;
         self.flying.insert((at, self.sent), Flying { read: true, ..flying });

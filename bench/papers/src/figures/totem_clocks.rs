@@ -39,8 +39,11 @@ impl Clock {
     }
 }
 
-/// How far both methods are off with such clocks, in microseconds: the largest of all pairs of machines.
-fn errors(given: &[Given], gains: f64, wanders: bool, seed: u64) -> (f64, f64) {
+/// How far both methods are off, in microseconds: the largest of all pairs of machines.
+type Off = (f64, f64);
+
+/// How far both methods are off with such clocks.
+fn errors(given: &[Given], gains: f64, wanders: bool, seed: u64) -> Off {
     let mut rng = Rng::new(seed).fork(gains as u64);
     let machines = given.iter().map(|message| message.from.max(message.to) + 1).max().unwrap_or_default();
     let tenths = given.last().map_or(0, |message| message.received.0 / 100_000_000);
@@ -73,7 +76,7 @@ pub fn latency_methods(lab: &Lab) -> Result<Outcome, String> {
         Claim::at_most("second method, clocks that wander: off by", "less than 15 us", wandering.1, 15.0, "us"),
     ];
     let runs = GAINS.map(|gains| (gains, of(gains, false), of(gains, true)));
-    let curve = |name: &str, value: &dyn Fn(&(f64, (f64, f64), (f64, f64))) -> f64| {
+    let curve = |name: &str, value: &dyn Fn(&(f64, Off, Off)) -> f64| {
         Curve::line(name, runs.iter().map(|run| (run.0, value(run))).collect())
     };
     let chart = Chart {
