@@ -8,7 +8,7 @@
 //! totem     toto_graph
 //! plato     toto_cable
 //! multiring totem_clocks
-//!           regions
+//!           totem_rings, regions
 //! lab       what they share: scale, fit, ring_grid, spread_site, toto_loads
 //! parallel  on all processors
 //! ```
@@ -33,6 +33,7 @@ mod spread_sizes;
 mod text;
 mod totem;
 mod totem_clocks;
+mod totem_rings;
 mod toto;
 mod toto_cable;
 mod toto_graph;

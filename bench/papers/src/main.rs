@@ -8,8 +8,9 @@
 //! figures   every figure of the papers, judged  check     what is printed against the page
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
-//! streams   Multi-Ring Paxos over streams           losses    what a receiver loses that is switched out
-//! reader    a receiver's socket, and its process    clocks    latency by clocks that do not agree
+//! streams   Multi-Ring Paxos over streams         losses    what a receiver loses that is switched out
+//! reader    a receiver's socket, and its process  clocks    latency by clocks that do not agree
+//! gateways  rings joined by gateways, on hosts that cost
 //! ```
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
@@ -20,6 +21,7 @@ mod check;
 mod clocks;
 mod deltas;
 mod figures;
+mod gateways;
 mod losses;
 mod model;
 mod net;

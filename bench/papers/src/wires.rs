@@ -19,7 +19,7 @@ pub const LEN: usize = 1_350;
 /// What UDP, IP and Ethernet add to a datagram, the gap between frames included.
 pub const FRAME: usize = 66;
 /// What may wait at an interface before its sender waits.
-const SEND_BUFFER: Duration = Duration::from_micros(500);
+pub const SEND_BUFFER: Duration = Duration::from_micros(500);
 /// By when a ring must stand.
 const FORMED: Duration = Duration::from_secs(3);
 
@@ -445,7 +445,7 @@ impl<'a> Wires<'a> {
 }
 
 /// The datagram's bytes. What membership packets take hardly matters.
-fn len(packet: &RingPacket) -> usize {
+pub fn len(packet: &RingPacket) -> usize {
     let bare = match packet {
         RingPacket::Data(data) => data.wire_len(),
         RingPacket::Token(token) => TOKEN_LEN + RUN_LEN * token.requests.runs(),

@@ -13,9 +13,9 @@ use consort_wire::DatagramSize;
 /// How many workstations.
 const MEMBERS: usize = 9;
 /// How large messages are, in bytes.
-const LEN: usize = 1_000;
+pub(super) const LEN: usize = 1_000;
 /// The window with which the paper's ring carried most.
-const BEST: u32 = 13;
+pub(super) const BEST: u32 = 13;
 /// How long each cell is measured, in milliseconds.
 const MILLIS: u64 = 2_000;
 /// How long it runs before that.
@@ -24,7 +24,7 @@ const BEFORE: Duration = Duration::from_millis(500);
 /// The workstations. Three values are taken from the paper: a token takes 240 us from one to the next, a message of 1 kbyte in
 /// a full window 148 us, which is 186 less the shares of the token and of the last message's way, and one of 4 bytes among
 /// many in a packet 0.6 us.
-const HOST: HostModel = HostModel {
+pub(super) const HOST: HostModel = HostModel {
     receive: Duration::from_micros(98),
     send: Duration::from_micros(98),
     picos_per_byte: 45_000,
@@ -37,7 +37,7 @@ const HOST: HostModel = HostModel {
     core: None,
 };
 
-const SITE: Site =
+pub(super) const SITE: Site =
     Site { rate: 100_000_000, delay: Duration::from_micros(1), port: 1 << 20, loss: 0.0, host: HOST, clients: None };
 
 /// A ring, and what it carries.
@@ -96,7 +96,7 @@ pub fn setting() -> String {
 }
 
 /// What a packet carries beside one message that fills it.
-const HEAD: usize = consort_wire::envelope::LEN + RECOVERED_LEN + 4;
+pub(super) const HEAD: usize = consort_wire::envelope::LEN + RECOVERED_LEN + 4;
 
 /// Messages of [`LEN`] bytes that each member delivers in a second.
 fn rate(measured: &Measured) -> f64 {
