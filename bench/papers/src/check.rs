@@ -3,7 +3,8 @@
 //! A table there is a code block whose first line names what printed it, as in ```` ```lab plato --delta 50 ````. Its lines
 //! must stand in the output in this order; the page may leave lines out.
 use super::Options;
-use std::collections::BTreeMap;
+use super::parallel;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -32,18 +33,25 @@ fn run(all: bool) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (mut printed, mut stale, mut tables) = (BTreeMap::new(), 0, 0);
     let is_slow = |command: &str| SLOW.iter().any(|slow| command.starts_with(slow));
-    for (command, table) in tables_of(&page).filter(|(command, _)| all || !is_slow(command)) {
-        let output = printed.entry(command).or_insert_with(|| print(command));
-        tables += 1;
-        if let Err(why) = output.as_ref().map_err(Clone::clone).and_then(|output| compare(&table, output)) {
+    let tables: Vec<_> = tables_of(&page).filter(|(command, _)| all || !is_slow(command)).collect();
+    let printed = outputs(tables.iter().map(|(command, _)| *command).collect());
+    let mut stale = 0;
+    for (command, table) in &tables {
+        if let Err(why) = printed[command].as_ref().map_err(Clone::clone).and_then(|output| compare(table, output)) {
             stale += 1;
             println!("{PAGE}: `cargo papers {command}`: {why}");
         }
     }
-    println!("lab: {tables} tables, {stale} stale");
-    if stale == 0 && tables > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("lab: {} tables, {stale} stale", tables.len());
+    if stale == 0 && !tables.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// What each command prints, on all processors.
+fn outputs(commands: BTreeSet<&str>) -> BTreeMap<&str, Result<String, String>> {
+    let commands: Vec<_> = commands.into_iter().collect();
+    let printed = parallel::map(&commands, |command| Ok(print(command))).unwrap_or_default(); // an error is a result here
+    commands.into_iter().zip(printed).collect()
 }
 
 fn print(command: &str) -> Result<String, String> {
@@ -87,6 +95,13 @@ mod tests {
         assert_eq!(compare(&["a 1", "c 3"], output), Ok(()));
         assert_eq!(compare(&["a 1", "b 3"], output), Err("prints no more: b 3".into()));
         assert!(compare(&["b 2", "a 1"], output).is_err());
+    }
+
+    #[test]
+    fn each_command_has_its_own_output_or_error() {
+        let outputs = outputs(["nothing", "else"].into());
+        assert_eq!(outputs.len(), 2);
+        assert!(outputs.iter().all(|(command, output)| output.as_ref().unwrap_err().contains(command)));
     }
 
     #[test]

@@ -10,7 +10,6 @@
 //! multiring totem_clocks
 //!           totem_rings, regions
 //! lab       what they share: scale, fit, ring_grid, spread_site, toto_loads
-//! parallel  on all processors
 //! ```
 mod all;
 mod figure;
@@ -18,7 +17,6 @@ mod fit;
 mod lab;
 mod multiring;
 mod page;
-mod parallel;
 mod plato;
 mod plot;
 mod regions;

@@ -10,7 +10,7 @@
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! streams   Multi-Ring Paxos over streams         losses    what a receiver loses that is switched out
 //! reader    a receiver's socket, and its process  clocks    latency by clocks that do not agree
-//! gateways  rings joined by gateways, on hosts that cost
+//! gateways  rings joined by gateways, on hosts that cost  parallel  on all processors
 //! ```
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
@@ -26,6 +26,7 @@ mod losses;
 mod model;
 mod net;
 mod options;
+mod parallel;
 mod plato;
 mod reader;
 mod real;

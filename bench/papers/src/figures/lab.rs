@@ -1,5 +1,4 @@
 //! What figures share: the seed, how long each is run, and grids that several of them show.
-use super::parallel;
 use super::ring_grid::{GIGABIT, Grid, Network, TEN_GIGABIT};
 use super::scale::Scale;
 use super::spread::Windows;
@@ -7,6 +6,7 @@ use super::spread_loads::{self, Loads};
 use super::spread_sizes::{self, Sizes};
 use super::toto_loads::{Load, loads};
 use crate::losses::{self, Losses};
+use crate::parallel;
 use crate::swaps::{self, Pair};
 use consort_ring::Priority;
 use std::sync::OnceLock;

@@ -2,8 +2,8 @@
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::fit::{Line, Sorted};
 use super::lab::Lab;
-use super::parallel;
 use super::scale::Scale;
+use crate::parallel;
 use crate::streams::{Given, Load, Plan, Process, Site, Streams};
 use consort_multiring_paxos::Config;
 use consort_types::Duration;

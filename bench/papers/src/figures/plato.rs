@@ -1,8 +1,8 @@
 //! PLATO's figures: how close swapped packets come, and what is gained by it.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::{Lab, SECONDS};
-use super::parallel;
 use crate::losses::{Losses, READER};
+use crate::parallel;
 use crate::plato::{self, Measured, SPIKE};
 use crate::swaps::Pair;
 use consort_plato::AdaptationPace;

@@ -3,7 +3,7 @@ use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::fit::Sorted;
 use super::lab::Lab;
 use super::multiring::{LARGE, SMALL, TEN_GIGABIT};
-use super::parallel;
+use crate::parallel;
 use crate::streams::{Given, Load, Plan, Process, Site, Streams};
 use consort_multiring_paxos::Config;
 use consort_types::{Duration, Instant};

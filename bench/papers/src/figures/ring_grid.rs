@@ -1,6 +1,6 @@
 //! The windows of the thesis's fifth chapter: its model of the Accelerated Ring, without membership and clients, on eight hosts.
-use super::parallel;
 use super::scale::Scale;
+use crate::parallel;
 use crate::windows::fixed;
 use crate::wires::{LEN, Load, Site, Wires, Work};
 use consort_ring::{Acceleration, Priority, RingConfig, Windows};

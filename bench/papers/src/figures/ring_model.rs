@@ -4,8 +4,8 @@
 //! how long a member still sends when its successor has the token.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
-use super::parallel;
 use super::ring_grid::{GIGABIT, HOST, MEMBERS, configure};
+use crate::parallel;
 use crate::wires::{FRAME, LEN, Load, Measured, Wires, Work};
 use consort_ring::RingConfig;
 use consort_ring::packet::TOKEN_LEN;

@@ -1,9 +1,9 @@
 //! The figures of the thesis's sixth chapter over the windows.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::parallel;
 use super::ring_grid::{Network, PERSONAL, millis_of};
 use super::scale::Scale;
 use super::spread_site::{Case, setting};
+use crate::parallel;
 use crate::wires::LEN;
 use consort_ring::Priority;
 

@@ -1,10 +1,10 @@
 //! The figures of the thesis's sixth chapter over the load.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::parallel;
 use super::ring_grid::{GIGABIT, Network, TEN_GIGABIT};
 use super::scale::Scale;
 use super::spread::largest;
 use super::spread_site::{Case, setting};
+use crate::parallel;
 use crate::wires::{LEN, Load, Measured, Work};
 
 /// How long each place on a curve is measured, in milliseconds.

@@ -1,9 +1,9 @@
 //! The figures of the thesis's sixth chapter over message sizes and numbers of daemons, and on virtual machines.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
-use super::parallel;
 use super::ring_grid::{GIGABIT, Network, TEN_GIGABIT};
 use super::scale::Scale;
 use super::spread_site::{Case, DAEMONS, Machine, setting};
+use crate::parallel;
 use crate::wires::{Load, Places, Work};
 
 /// How long each cell is measured, in milliseconds.

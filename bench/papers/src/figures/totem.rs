@@ -1,7 +1,7 @@
 //! Totem's single ring: nine workstations on an Ethernet of 100 Mbit/s, with the original ring.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
-use super::parallel;
+use crate::parallel;
 use crate::windows::fixed;
 use crate::wires::{Given, Load, Measured, Places, Site, Wires, Work};
 use consort_ring::packet::RECOVERED_LEN;

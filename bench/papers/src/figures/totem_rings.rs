@@ -2,9 +2,9 @@
 //! on; those of the paper send on a share of them.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
-use super::parallel;
 use super::totem::{BEST, HEAD, HOST, LEN, SITE};
 use crate::gateways::{Gateways, Measured, Plan};
+use crate::parallel;
 use crate::windows::fixed;
 use crate::wires::Load;
 use consort_multiring::Config;

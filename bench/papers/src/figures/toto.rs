@@ -1,9 +1,9 @@
 //! ToTo's section on performance: eight members, and from four to thirty-two.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
-use super::parallel;
 use super::toto_loads::{Load, RUNS};
 use crate::model;
+use crate::parallel;
 use crate::toto::{self, Cell, PAPER_NODES, Way};
 use crate::traffic::Pace;
 use consort_toto::Phi;

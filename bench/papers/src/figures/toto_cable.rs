@@ -1,8 +1,8 @@
 //! ToTo's throughput: eight machines on one Ethernet of 10 Mbit/s, all of which receive everything.
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
-use super::parallel;
 use crate::net::{Cable, Heard, Net, Told};
+use crate::parallel;
 use crate::toto::{self, Cell, PAPER_NODES};
 use crate::traffic::{Pace, Traffic};
 use consort_toto::Phi;

@@ -1,7 +1,7 @@
 //! ToTo and all-ack under the loads of the paper's tables.
-use super::parallel;
 use super::scale::Scale;
 use crate::model;
+use crate::parallel;
 use crate::toto::{self, Cell, Measured, PAPER, PAPER_NODES};
 use crate::traffic::Pace;
 use consort_toto::Phi;
