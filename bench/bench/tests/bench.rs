@@ -1,7 +1,7 @@
 //! Measurements, as users run them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests")]
 
-#[path = "../../../crates/cli/tests/support/mod.rs"]
+#[path = "../../../crates/cli/tests/cli/support/mod.rs"]
 mod support;
 use rustix::process::Signal;
 use support::{World, incarnations};

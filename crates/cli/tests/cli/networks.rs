@@ -1,0 +1,157 @@
+//! Real daemons in two networks that one of them joins: one order over both, each side alone while the joining one is gone.
+
+use crate::cluster::{Cluster, PATIENCE, collect, group, in_order_of_senders};
+use crate::support::{World, free_port, wait_until};
+use consort::{Address, Client, ConnectOptions, Service};
+use std::thread;
+
+/// How many messages each client sends in one go.
+const SOME: usize = 60;
+/// The place of the daemon that stands in both networks.
+const GATEWAY: usize = 2;
+
+/// Nodes 1 to 3 stand in network 1, nodes 3 to 5 in network 2.
+fn file(cluster: &str, more: &str) -> String {
+    let node = |(id, host): (u16, &str)| {
+        let port = free_port();
+        format!("[[network.node]]\nid = {id}\naddress = \"{host}:{port}\"\ninterface = \"127.0.0.1\"\n")
+    };
+    let network = |id: u16, host: &'static str| {
+        let (first, group) = (2 * id - 1, free_port());
+        let nodes: String = (first..first + 3).map(|id| node((id, host))).collect();
+        format!("[[network]]\nid = {id}\nmulticast = \"239.192.1.{id}:{group}\"\n{nodes}")
+    };
+    let head = format!("cluster = \"{cluster}\"\nprotocol = \"multiring\"\n{more}");
+    head + &network(1, "127.0.0.1") + &network(2, "127.0.0.2")
+}
+
+fn start(more: &str) -> Cluster {
+    let world = World::new();
+    let text = file(&world.cluster, more);
+    let cluster = Cluster::out_of(world, &text, 5);
+    wait_until("all are in one view", || (0..5).all(|at| cluster.members(at) == 5));
+    cluster
+}
+
+/// Sends so many messages, every other one safe, and waits until all have their place.
+fn say(address: &Address, who: &str, count: usize) {
+    let mut client = Client::connect(address, &ConnectOptions::default()).unwrap();
+    for number in 1..=count {
+        let service = if number % 2 == 0 { Service::Safe } else { Service::Agreed };
+        let text = format!("{who} {number}");
+        client.multicast_within(service, &[group()], text.as_bytes(), PATIENCE).unwrap();
+    }
+    client.wait_ordered(PATIENCE).unwrap();
+}
+
+/// Clients at these daemons send at once.
+fn all_speak(cluster: &Cluster, nodes: &[usize], round: &str) {
+    let speak = |node: &usize| {
+        let (address, who) = (cluster.address(*node), format!("{round} {node}"));
+        thread::spawn(move || say(&address, &who, SOME))
+    };
+    let speakers: Vec<_> = nodes.iter().map(speak).collect();
+    speakers.into_iter().for_each(|speaker| speaker.join().unwrap());
+}
+
+fn end(cluster: &Cluster) {
+    let mut client = Client::connect(&cluster.address(0), &ConnectOptions::default()).unwrap();
+    client.multicast_within(Service::Agreed, &[group()], b"end", PATIENCE).unwrap();
+    client.wait_ordered(PATIENCE).unwrap();
+}
+
+/// What of a sequence was sent in these rounds.
+fn of_rounds(all: &[String], rounds: &[&str]) -> Vec<String> {
+    let is_of = |text: &&String| rounds.contains(&text.split_whitespace().next().unwrap());
+    all.iter().filter(is_of).cloned().collect()
+}
+
+#[test]
+fn two_rings_have_one_order_and_each_goes_on_alone_while_the_node_between_them_is_gone() {
+    //= TM05 test
+    //= TM12 test
+    //= TM33 test
+    let mut cluster = start("");
+    let told = [0, 1, 3, 4].map(|at| collect(&cluster.address(at)));
+    all_speak(&cluster, &[0, GATEWAY, 3, 4], "first");
+    cluster.kill(GATEWAY);
+    wait_until("each side is alone", || [0, 1, 3, 4].iter().all(|at| cluster.members(*at) == 2));
+    all_speak(&cluster, &[0, 1], "near");
+    all_speak(&cluster, &[3, 4], "far");
+    cluster.start(GATEWAY);
+    wait_until("all are in one view again", || (0..5).all(|at| cluster.members(at) == 5));
+    all_speak(&cluster, &[1, GATEWAY, 4], "last");
+    end(&cluster);
+
+    let [one, two, four, five] = told.map(|told| told.join().unwrap());
+    assert_eq!((&one, &four), (&two, &five), "both sides");
+    assert_eq!(one.len(), (4 + 2 + 3) * SOME);
+    let common = ["first", "last"];
+    assert_eq!(of_rounds(&one, &common), of_rounds(&four, &common), "one order over both");
+    assert_eq!((of_rounds(&one, &["far"]), of_rounds(&four, &["near"])), (vec![], vec![]));
+    for told in [&one, &four] {
+        in_order_of_senders(told, SOME);
+    }
+}
+
+#[test]
+fn each_daemon_tells_of_its_networks_and_of_the_rings_behind_others() {
+    let cluster = start("[metrics]\nlisten = \"127.0.0.1:0\"\n");
+    say(&cluster.address(0), "somebody", 3);
+    let (world, name) = (&cluster.world, cluster.world.cluster.clone());
+    let told = |command: &str, node: &str| world.run(&[command, "--cluster", &name, "--node", node]).out;
+    let near = told("status", "1");
+    assert!(near.contains(&format!("{name} node 1 ring 1: open, reached ")), "{near}");
+    assert!(near.contains(&format!("{name} node 1 ring 2: behind n3, reached ")), "{near}");
+    assert!(told("status", "3").contains(&format!("{name} node 3 ring 2: open, reached ")));
+    assert!(told("explain", "5").contains("\nRing 1: behind n3, reached "));
+    let status: serde_json::Value = serde_json::from_str(&cluster.status(GATEWAY)).unwrap();
+    let status = &status[0]["status"];
+    assert_eq!((&status["protocol"], status["ring_horizon_2"].is_number()), (&"multiring".into(), true));
+    for key in ["network_1", "network_2"] {
+        let how = status[key].as_str().unwrap();
+        assert!(how.starts_with("multicast 239.192.1.") || how.starts_with("unicast: "), "{how}");
+    }
+    let names = ["incarnation", "cluster", "configuration"];
+    let unknown = status.as_object().unwrap().iter().find(|(key, told)| {
+        !names.contains(&key.as_str()) && told.as_str().is_some_and(|told| told.parse::<u64>().is_ok())
+    });
+    assert_eq!(unknown, None, "every number is known to the metrics");
+    assert!(status["forwarded"].as_u64() > Some(2), "{status}");
+}
+
+#[test]
+fn networks_are_sealed_as_one_is() {
+    let world = World::new();
+    let key = world.path("key").display().to_string();
+    assert_eq!(world.run(&["keygen", &key]).code, 0);
+    let text = file(&world.cluster, "") + &format!("[security]\nkey = \"{key}\"\n");
+    let cluster = Cluster::out_of(world, &text, 5);
+    wait_until("all are in one view", || (0..5).all(|at| cluster.members(at) == 5));
+    let told = [0, 4].map(|at| collect(&cluster.address(at)));
+    all_speak(&cluster, &[0, 4], "sealed");
+    end(&cluster);
+    let [near, far] = told.map(|told| told.join().unwrap());
+    assert_eq!((&near, near.len()), (&far, 2 * SOME));
+    assert!(cluster.status(GATEWAY).contains("4 of 4 other nodes have proven their key"));
+    assert!(cluster.status(0).contains("2 of 2 other nodes have proven their key"));
+}
+
+#[test]
+fn without_a_file_the_node_in_the_middle_joins_two_networks() {
+    let world = World::new();
+    let _daemons = world.daemons(3, &["--protocol", "multiring"]);
+    let told = || world.run(&["status", "--cluster", &world.cluster]).out;
+    wait_until("all are in one view", || told().matches(", reached ").count() == 6);
+    assert!(told().contains("node 1 ring 2: behind n2"), "{}", told());
+}
+
+#[test]
+fn a_loop_of_networks_is_refused_before_anything_is_bound() {
+    let world = World::new();
+    let text = file(&world.cluster, "") + "[[network.node]]\nid = 1\naddress = \"127.0.0.2\"\n";
+    let refused = world.run(&["daemon", "--config", &world.write("loop.toml", &text), "--node", "1"]);
+    assert_eq!(refused.code, 2, "{}", refused.errors);
+    let told = "network.node.id: node 1 closes a loop, network 2 - node 3 - network 1 - node 1 - network 2; only trees";
+    assert!(refused.errors.contains(told), "{}", refused.errors);
+}
