@@ -17,6 +17,8 @@ Usage: consort bench latency [options]
 Measures how long messages take among real daemon processes on this machine. They
 are due at given times, whatever happens: one that is sent late was late.
 
+  --join ADDRESS     measures between machines, not on this one: see
+                     consort bench latency --join ADDRESS --help
   --rate R           messages a second over all senders [1000]
   --arrivals KIND    poisson (at random times) or fixed (evenly spaced) [poisson]
   --no-idle-states   also with processors kept from sleeping; needs root
@@ -44,6 +46,9 @@ struct Plan {
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Outcome {
+    if words.iter().any(|word| word.as_encoded_bytes().starts_with(b"--join")) {
+        return super::join::main(words);
+    }
     let plan = read(words)?;
     if plan.awake {
         // Said before anything runs, not in the middle.
@@ -113,7 +118,7 @@ mod tests {
         assert_eq!(problem("--arrivals late"), "--arrivals: `late` does not fit; give poisson or fixed");
         assert_eq!(problem("--no-idle"), "--no-idle: there is no such option; did you mean --no-idle-states?");
         assert!(problem("extra").starts_with("`extra` is not an option"));
-        for option in crate::args::options_of(HELP) {
+        for option in crate::args::options_of(HELP).filter(|option| *option != "--join") {
             assert!(!plan(&format!("{option} 1")).is_err_and(|failure| failure.message.contains("no such option")));
         }
     }

@@ -5,6 +5,7 @@ mod clients;
 mod failover;
 mod floor;
 mod idle_states;
+mod join;
 mod latency;
 mod median;
 mod page;
@@ -29,7 +30,8 @@ Measures real daemon processes on this machine.
 
   ring       throughput, latency and CPU, beside what bare sockets do here; and
              goodput at loads beyond what the cluster carries
-  latency    how long a message takes at a given rate, to the percentile
+  latency    how long a message takes at a given rate, to the percentile; with
+             --join between machines whose clocks do not agree
   clients    throughput and latency as the number of clients grows
   failover   how soon everybody is told of a daemon that crashed, left or came
              back, and that a short pause is not taken for a crash

@@ -4,6 +4,7 @@
 #[path = "../../../crates/cli/tests/cli/support/mod.rs"]
 mod support;
 use rustix::process::Signal;
+use std::io::BufRead;
 use support::{World, incarnations};
 
 /// A world with a daemon to measure: its program is built where it is missing.
@@ -295,4 +296,83 @@ fn children_of(pid: u32) -> Vec<u32> {
 /// Whether a directory entry is that of a demonstration or measurement.
 fn is_lab(entry: std::fs::DirEntry) -> bool {
     entry.file_name().to_string_lossy().starts_with("consort-")
+}
+
+/// How long a view may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(30);
+
+/// A daemon of the world's cluster, of three; ended when dropped.
+struct Daemon(std::process::Child, std::path::PathBuf);
+
+impl Daemon {
+    fn start(world: &World, node: u16) -> Self {
+        let program = consort_testbed::program_for_tests().unwrap();
+        let mut command = std::process::Command::new(program);
+        command.args(["daemon", "--cluster", &world.cluster, "--nodes", "3", "--node", &node.to_string()]);
+        command.env("CONSORT_RUNTIME_DIR", world.path("run")).env("XDG_STATE_HOME", world.path("state"));
+        command.env_remove("CONSORT_LOG").stdout(std::process::Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut ready = String::new();
+        std::io::BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut ready).unwrap();
+        assert!(!ready.is_empty(), "the daemon did not start");
+        Self(child, world.socket_path(node))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// Members meet, one at each of these daemons; they run at the same time.
+fn meet(world: &World, daemons: &[Daemon], more: &str) -> Vec<support::Ran> {
+    let start = |daemon: &Daemon| {
+        let at = daemon.1.display();
+        let line = format!("latency --join {at} --rate 300 --seconds 1 --warm-up 200ms {more}");
+        world.start(&line.split_whitespace().collect::<Vec<_>>(), Some(b""))
+    };
+    let mut running: Vec<_> = daemons.iter().map(start).collect();
+    running.iter_mut().map(support::Running::wait).collect()
+}
+
+#[test]
+fn members_at_three_daemons_measure_what_lies_between_each_two() {
+    let world = world();
+    let daemons: Vec<_> = (1..=3).map(|node| Daemon::start(&world, node)).collect();
+    let all = meet(&world, &daemons, "--members 3 --service safe --json");
+    assert!(all.iter().all(|ran| ran.code == 0), "{:?}", all.iter().map(|ran| &ran.errors).collect::<Vec<_>>());
+    let reports: Vec<serde_json::Value> = all.iter().map(|ran| serde_json::from_str(&ran.out).unwrap()).collect();
+    assert!(reports.iter().all(|report| *report == reports[0]), "all find the same: {reports:?}");
+    assert_eq!(reports[0]["pairs"].as_array().unwrap().len(), 3);
+    for pair in ["/pairs/0", "/pairs/1", "/pairs/2"] {
+        let fields = ["messages", "by_sums_us", "by_exchanges_us", "there_us/p50", "there_us/p99", "back_us/p50"];
+        all_above_zero(&reports[0], &fields.map(|field| format!("{pair}/{field}")).each_ref().map(String::as_str));
+        // All of this machine have one clock, so that both methods are right.
+        let us = |field: &str| reports[0].pointer(&format!("{pair}/{field}")).unwrap().as_f64().unwrap();
+        let (sums, exchanges) = (us("by_sums_us"), us("by_exchanges_us"));
+        assert!(exchanges > sums / 3.0 && exchanges < sums * 3.0, "{sums} {exchanges}");
+    }
+}
+
+#[test]
+fn members_that_are_too_many_or_have_no_daemon_are_told_so() {
+    let world = world();
+    let nobody = world.run(&["latency", "--join", &world.socket_path(1).display().to_string()]);
+    assert_eq!(nobody.code, 3, "{}", nobody.errors);
+    let daemons: Vec<_> = (1..=3).map(|node| Daemon::start(&world, node)).collect();
+    let waits = ["latency", "--members", "64", "--join", &daemons[0].1.display().to_string()].map(String::from);
+    let _waiting = [0; 2].map(|_| world.start(&waits.each_ref().map(String::as_str), Some(b"")));
+    let group = consort::GroupName::new("consort-bench-latency").unwrap();
+    let third = consort::Address::Unix(daemons[2].1.clone());
+    let mut third = consort::Client::connect(&third, &consort::ConnectOptions::default()).unwrap();
+    third.join(&group).unwrap();
+    let all_there = |event| matches!(event, Some(consort::Event::GroupView(view)) if view.members.len() == 3);
+    support::wait_until("two wait and one looks on", || all_there(third.receive(Some(PATIENCE)).unwrap()));
+    let late = world.run(&["latency", "--join", &daemons[1].1.display().to_string()]);
+    assert_eq!(late.code, 1, "{}", late.errors);
+    let said =
+        "4 clients are in the group consort-bench-latency, and --members is 2; choose another group with --group";
+    assert!(late.errors.contains(said), "{}", late.errors);
 }

@@ -9,8 +9,8 @@
 //! deltas    the same with other deltas          swaps     how close packets come that were swapped
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! streams   Multi-Ring Paxos over streams         losses    what a receiver loses that is switched out
-//! reader    a receiver's socket, and its process  clocks    latency by clocks that do not agree
-//! gateways  rings joined by gateways, on hosts that cost  parallel  on all processors
+//! reader    a receiver's socket, and its process  gateways  rings joined by gateways, on hosts that cost
+//! parallel  on all processors
 //! ```
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
@@ -18,7 +18,6 @@
 #![allow(clippy::disallowed_methods)] // a program: it may read the clock and start threads
 
 mod check;
-mod clocks;
 mod deltas;
 mod figures;
 mod gateways;

@@ -5,6 +5,7 @@
 
 mod audience;
 mod client;
+pub mod clocks;
 mod coordinator;
 mod ends;
 mod floods;

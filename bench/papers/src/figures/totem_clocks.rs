@@ -2,8 +2,8 @@
 use super::figure::{Axis, Chart, Claim, Curve, Outcome};
 use super::lab::Lab;
 use super::totem;
-use crate::clocks::{Reading, by_exchanges, by_sums};
 use crate::wires::Given;
+use consort_testbed::clocks::{Reading, by_exchanges, by_sums};
 use consort_types::{Duration, Instant, Rng};
 use std::collections::BTreeMap;
 
