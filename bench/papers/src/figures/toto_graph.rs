@@ -13,7 +13,7 @@ use consort_wire::pack::{Body, OutgoingMessage};
 const ME: usize = 1;
 const MACHINES: usize = 5;
 /// How many messages of each machine are delivered before the example begins: `a1`, `d1` and `e1`.
-const BEFORE: [u64; MACHINES] = [1, 0, 0, 1, 1];
+const BEFORE: [i64; MACHINES] = [1, 0, 0, 1, 1];
 
 /// A message of the graph: its name, and what it acknowledges. Those whose content is ordered are `b1`, `c1`, `c2`, `e2`.
 type Drawn = (&'static str, &'static [&'static str]);
@@ -35,8 +35,8 @@ struct Machine {
     engine: Toto,
     now: Instant,
     view: ViewId,
-    /// How many messages of each there are that the paper does not count.
-    base: Vec<u64>,
+    /// How many more messages there are of each than the paper counts; fewer below 0.
+    base: Vec<i64>,
     delivered: Vec<u64>,
 }
 
@@ -60,7 +60,7 @@ impl Machine {
         if net.counter(ME, "undecided") > 0 {
             return Err("something waits for votes before the example begins".into());
         }
-        let base = status.held.iter().zip(BEFORE).map(|(held, before)| held - before).collect();
+        let base = status.held.iter().zip(BEFORE).map(|(held, before)| held.cast_signed() - before).collect();
         let engine = net.engines()[ME].clone();
         Ok(Self { engine, now: net.now(), view: status.view, base, delivered: Vec::new() })
     }
@@ -70,7 +70,7 @@ impl Machine {
         let letter = name.bytes().next().unwrap_or(b'a');
         let place = usize::from(letter - b'a');
         let number: u64 = name[1..].parse().unwrap_or_default();
-        (place as u16, number + self.base[place])
+        (place as u16, number.saturating_add_signed(self.base[place]))
     }
 
     fn message(&self, (name, acks): &Drawn) -> Result<DagMessage, String> {
@@ -111,7 +111,7 @@ impl Machine {
     /// A candidate as the paper names it, and its row of the table.
     fn row(&self, standing: &CandidateStanding) -> (String, String) {
         let letter = |place: usize| char::from(b'a' + place as u8);
-        let number = |place: usize, k: u64| k - self.base[place];
+        let number = |place: usize, k: u64| k.saturating_add_signed(-self.base[place]);
         let tail: Vec<_> = standing.followers.iter().map(|place| letter(*place).to_string()).collect();
         let votes: Vec<_> = (0..)
             .zip(&standing.votes)
