@@ -482,6 +482,20 @@ consort_code consort_options_set_name(consort_options *options,
 consort_code consort_options_set_token(consort_options *options,
                                        const char *token);
 
+// Speaks TLS 1.3 with daemons at TCP addresses, of `listen_tls`. Three files, in PEM: certificates of the authority that
+// daemons' certificates must be of; this client's certificate, followed by those of its issuers, and its key. Null for
+// both of these shows none. The files are read once, here: CONSORT_INVALID tells file, line and remedy. A Unix socket has
+// no TLS, and this says nothing there: a session may have addresses of both kinds.
+consort_code consort_options_set_tls(consort_options *options,
+                                     const char *authority,
+                                     const char *certificate,
+                                     const char *key);
+
+// What the daemons' certificates must name, a DNS name or an IP address. Where nothing is said each must name the host of
+// its daemon's address. Call consort_options_set_tls() first; each call of that forgets this.
+consort_code consort_options_set_tls_server_name(consort_options *options,
+                                                 const char *name);
+
 // Whether the client receives views of the network: CONSORT_EVENT_VIEW.
 consort_code consort_options_set_views(consort_options *options, bool wanted);
 

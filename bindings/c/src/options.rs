@@ -1,9 +1,11 @@
 //! How a client connects and sends.
-use crate::border::{call, free, give, object_mut, span, text};
+use crate::border::{bytes_of_text, call, free, give, object_mut, span, text};
 use crate::codes::consort_code::{self, CONSORT_OK};
 use crate::failure::Failure;
-use consort::{ConnectOptions, ProducerId, SessionOptions, SlowPolicy, SlowRequest};
-use std::ffi::c_char;
+use consort::{ClientTls, ConnectOptions, ProducerId, SessionOptions, SlowPolicy, SlowRequest};
+use std::ffi::{OsStr, c_char};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// How a client or a session connects and sends.
@@ -73,6 +75,58 @@ pub unsafe extern "C" fn consort_options_set_token(
             Ok(())
         })
     }
+}
+
+/// Speaks TLS 1.3 with daemons at TCP addresses, of `listen_tls`. Three files, in PEM: certificates of the authority that
+/// daemons' certificates must be of; this client's certificate, followed by those of its issuers, and its key. Null for
+/// both of these shows none. The files are read once, here: CONSORT_INVALID tells file, line and remedy. A Unix socket has
+/// no TLS, and this says nothing there: a session may have addresses of both kinds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_tls(
+    options: *mut consort_options,
+    authority: *const c_char,
+    certificate: *const c_char,
+    key: *const c_char,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set(options, |options| {
+            let authority = file(authority, "authority")?;
+            let own = match (certificate.is_null(), key.is_null()) {
+                (true, true) => None,
+                (false, false) => Some((file(certificate, "certificate")?, file(key, "key")?)),
+                _ => return Err(Failure::invalid("one of `certificate` and `key` is null; give both, or neither")),
+            };
+            let tls = ClientTls::from_files(authority, own);
+            options.tls = Some(tls.map_err(|error| Failure::invalid(error.to_string()))?);
+            Ok(())
+        })
+    }
+}
+
+/// What the daemons' certificates must name, a DNS name or an IP address. Where nothing is said each must name the host of
+/// its daemon's address. Call consort_options_set_tls() first; each call of that forgets this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn consort_options_set_tls_server_name(
+    options: *mut consort_options,
+    name: *const c_char,
+) -> consort_code {
+    // SAFETY: the caller keeps the header's rule of pointers.
+    unsafe {
+        set(options, |options| {
+            let name = text(name, "name")?;
+            let none = || Failure::invalid("there is no TLS yet; call consort_options_set_tls() first");
+            let named = options.tls.clone().ok_or_else(none)?.named(name);
+            options.tls = Some(named.map_err(|error| Failure::invalid(error.to_string()))?);
+            Ok(())
+        })
+    }
+}
+
+/// The path of a file, which need not be UTF-8.
+unsafe fn file<'a>(at: *const c_char, what: &str) -> Result<&'a Path, Failure> {
+    // SAFETY: handed on.
+    unsafe { bytes_of_text(at, what) }.map(|bytes| Path::new(OsStr::from_bytes(bytes)))
 }
 
 /// Whether the client receives views of the network: CONSORT_EVENT_VIEW.

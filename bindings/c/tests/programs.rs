@@ -1,6 +1,9 @@
 //! Programs in C, compiled against the installed library and run against a real daemon.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "tests run real processes")]
 
+#[path = "programs/tls.rs"]
+mod tls;
+
 use consort_conformance::{Daemon, Program, play};
 use consort_testbed::{library_for_tests, program_for_tests};
 use std::io::{BufRead, BufReader, Read, Write};

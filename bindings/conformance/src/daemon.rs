@@ -23,7 +23,19 @@ pub struct Daemon {
     unix: PathBuf,
     tcp: String,
     spread_tcp: String,
+    tls: String,
     folder: TempDir,
+}
+
+/// Where its configuration stands.
+#[derive(Clone, Copy)]
+enum Configured<'a> {
+    /// On its command line.
+    Words { cluster: &'a str, words: &'a [&'a str] },
+    /// In a file, which alone can place Spread's socket file.
+    Spread { cluster: &'a str },
+    /// In a file of this text, with TLS_PORT for its port of TLS.
+    Sealed { text: &'a str, node: usize },
 }
 
 #[derive(Debug)]
@@ -43,7 +55,7 @@ impl Daemon {
     /// # Errors
     /// If it cannot be started, or ends instead; its last words are told.
     pub fn start(program: &Path) -> io::Result<Self> {
-        Self::start_in(program, &new_cluster(), Some(&["--nodes", "1"]))
+        Self::start_in(program, Configured::Words { cluster: &new_cluster(), words: &["--nodes", "1"] })
     }
 
     /// As [`Self::start`], and it serves clients of Spread at sockets of its own.
@@ -51,7 +63,7 @@ impl Daemon {
     /// # Errors
     /// As [`Self::start`].
     pub fn start_with_spread(program: &Path) -> io::Result<Self> {
-        Self::start_in(program, &new_cluster(), None)
+        Self::start_in(program, Configured::Spread { cluster: &new_cluster() })
     }
 
     /// Starts three daemons of one cluster whose order lasts: two of them go on without the third.
@@ -61,31 +73,47 @@ impl Daemon {
     pub fn start_three(program: &Path) -> io::Result<[Self; 3]> {
         let cluster = new_cluster();
         let words = |node| ["--nodes", "3", "--protocol", "paxos", "--storage", "memory", "--node", node];
-        let start = |node| Self::start_in(program, &cluster, Some(&words(node)));
+        let start = |node| Self::start_in(program, Configured::Words { cluster: &cluster, words: &words(node) });
         Ok([start("1")?, start("2")?, start("3")?])
     }
 
-    fn start_in(program: &Path, cluster: &str, words: Option<&[&str]>) -> io::Result<Self> {
-        let mut last = io::Error::other("it was not tried");
-        for _ in 0..TRIES {
-            match Self::try_start(program, cluster, words) {
-                Ok(daemon) => return Ok(daemon),
-                Err(error) => last = error,
+    /// Starts three daemons of one cluster that speak TLS with clients, with what else stands in their file: a section
+    /// `[security]`, and rules.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_sealed(program: &Path, security: &str) -> io::Result<[Self; 3]> {
+        tried(|| {
+            let mut text = format!("cluster = \"{}\"\nmulticast = \"off\"\n", new_cluster());
+            for node in 1..=3 {
+                text += &format!("[[node]]\nid = {node}\naddress = \"127.0.0.1:{}\"\n", free_port()?);
             }
-        }
-        Err(last)
+            text += &format!("[clients]\nlisten_tls = [\"127.0.0.1:TLS_PORT\"]\n{security}");
+            let start = |node| Self::try_start(program, Configured::Sealed { text: &text, node });
+            Ok([start(1)?, start(2)?, start(3)?])
+        })
     }
 
-    /// Without words for its command line its configuration is a file, which alone can place Spread's socket file.
-    fn try_start(program: &Path, cluster: &str, words: Option<&[&str]>) -> io::Result<Self> {
+    fn start_in(program: &Path, configured: Configured<'_>) -> io::Result<Self> {
+        tried(|| Self::try_start(program, configured))
+    }
+
+    fn try_start(program: &Path, configured: Configured<'_>) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("consort-conformance-").tempdir()?;
-        let [tcp, spread_tcp] = [free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
+        let [tcp, spread_tcp, tls] = [free_port()?, free_port()?, free_port()?].map(|port| format!("127.0.0.1:{port}"));
         let log = folder.path().join("log");
         let mut command = Command::new(program);
         command.args(["daemon", "--while-stdin-open", "--log", "warn", "--listen", &tcp]);
-        match words {
-            Some(words) => command.args(words).args(["--cluster", cluster]),
-            None => command.arg("--config").arg(configuration(folder.path(), cluster, &spread_tcp)?),
+        match configured {
+            Configured::Words { cluster, words } => command.args(words).args(["--cluster", cluster]),
+            Configured::Spread { cluster } => {
+                command.arg("--config").arg(configuration(folder.path(), cluster, &spread_tcp)?)
+            }
+            Configured::Sealed { text, node } => {
+                let file = folder.path().join("consort.toml");
+                fs::write(&file, text.replace("127.0.0.1:TLS_PORT", &tls))?;
+                command.arg("--config").arg(file).args(["--node", &node.to_string()])
+            }
         };
         command.arg("--state-dir").arg(folder.path().join("state"));
         command.env("CONSORT_RUNTIME_DIR", folder.path().join("run")).env_remove("CONSORT_LOG");
@@ -99,7 +127,7 @@ impl Daemon {
             let said = fs::read_to_string(&log).unwrap_or_default();
             return Err(io::Error::other(format!("the daemon did not start; it said: {said}")));
         };
-        Ok(Self { child, unix: unix.into(), tcp, spread_tcp, folder })
+        Ok(Self { child, unix: unix.into(), tcp, spread_tcp, tls, folder })
     }
 
     /// Where its Unix socket is.
@@ -110,6 +138,11 @@ impl Daemon {
     /// Its TCP address.
     pub fn tcp(&self) -> &str {
         &self.tcp
+    }
+
+    /// Where it speaks TLS, if it was started so.
+    pub fn tls(&self) -> &str {
+        &self.tls
     }
 
     /// Its socket file for clients of Spread, if it was started with one.
@@ -144,6 +177,18 @@ impl Daemon {
     pub fn kill(self) {
         drop(self);
     }
+}
+
+/// Tries it again where it fails.
+fn tried<T>(mut start: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    let mut last = io::Error::other("it was not tried");
+    for _ in 0..TRIES {
+        match start() {
+            Ok(started) => return Ok(started),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
 }
 
 fn free_port() -> io::Result<u16> {

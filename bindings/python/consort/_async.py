@@ -73,6 +73,7 @@ class AsyncClient:
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        tls: Optional[_consort.Tls] = None,
         slow: Optional[SlowPolicy] = None,
         slow_bytes: int = 0,
         slow_time: Optional[float] = None,
@@ -92,6 +93,7 @@ class AsyncClient:
             slow,
             slow_bytes,
             slow_time,
+            tls,
         )
 
         def opens() -> _consort.Connection:

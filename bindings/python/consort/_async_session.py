@@ -111,6 +111,7 @@ class AsyncSession:
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        tls: Optional[_consort.Tls] = None,
         slow: Optional[SlowPolicy] = None,
         slow_bytes: int = 0,
         slow_time: Optional[float] = None,
@@ -132,6 +133,7 @@ class AsyncSession:
             slow,
             slow_bytes,
             slow_time,
+            tls,
         )
         daemons = names(daemons)
 

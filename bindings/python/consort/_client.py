@@ -198,6 +198,7 @@ class Client(_Sends, _Receives):
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        tls: Optional[_consort.Tls] = None,
         slow: Optional[SlowPolicy] = None,
         slow_bytes: int = 0,
         slow_time: Optional[float] = None,
@@ -206,6 +207,9 @@ class Client(_Sends, _Receives):
 
         ``views`` asks for views of the network, ``positions`` for the position of each message. Times are seconds.
         ``token`` proves who the client is, where the daemon asks for it; ``consort token`` makes it.
+
+        ``tls`` has TLS 1.3 spoken with a daemon at ``host:port``, at an address of ``listen_tls``: see :class:`Tls`. A Unix
+        socket has no TLS, and this says nothing there.
 
         ``host_timeout`` is how long a daemon at ``host:port`` may be silent before the connection is given up, as
         :class:`ConnectionLost`: 1.0 to 21600.0. Its machine has vanished then, or the daemon is stopped for that long.
@@ -229,6 +233,7 @@ class Client(_Sends, _Receives):
             slow,
             slow_bytes,
             slow_time,
+            tls,
         )
         return cls(_consort.Connection.connect(address, options))
 

@@ -1,7 +1,9 @@
+from os import PathLike
 from typing import List, Optional, Sequence, Tuple, Union, final
 
 __all__ = [
     "__version__",
+    "Tls",
     "Options",
     "Connection",
     "Session",
@@ -228,6 +230,17 @@ _Event = Union[
 ]
 
 @final
+class Tls:
+    def __new__(
+        cls,
+        authority: Union[str, PathLike[str]],
+        certificate: Optional[Union[str, PathLike[str]]] = None,
+        key: Optional[Union[str, PathLike[str]]] = None,
+        *,
+        server_name: Optional[str] = None,
+    ) -> Tls: ...
+
+@final
 class Options:
     def __new__(
         cls,
@@ -243,6 +256,7 @@ class Options:
         slow: Optional[int],
         slow_bytes: int,
         slow_time: Optional[float],
+        tls: Optional[Tls],
     ) -> Options: ...
 
 @final

@@ -55,6 +55,7 @@ class Session:
         send_within: Optional[float] = None,
         host_timeout: float = 2.0,
         token: Optional[str] = None,
+        tls: Optional[_consort.Tls] = None,
         slow: Optional[SlowPolicy] = None,
         slow_bytes: int = 0,
         slow_time: Optional[float] = None,
@@ -81,6 +82,7 @@ class Session:
             slow,
             slow_bytes,
             slow_time,
+            tls,
         )
         daemons = names(daemons)
         return cls(_consort.Session.connect(daemons, options, unsettled_max, reconnect_within, producer), send_within)

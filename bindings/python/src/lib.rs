@@ -13,6 +13,7 @@ mod place;
 mod reading;
 mod session;
 mod session_event;
+mod tls;
 mod waiting;
 
 use pyo3::prelude::*;
@@ -20,6 +21,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _consort(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<tls::Tls>()?;
     module.add_class::<options::Options>()?;
     module.add_class::<connection::Connection>()?;
     module.add_class::<session::Session>()?;

@@ -1,5 +1,6 @@
 //! How clients connect and send.
 use crate::failure::Failure;
+use crate::tls::Tls;
 use crate::waiting::span;
 use consort::{ConnectOptions, SlowPolicy, SlowRequest};
 use pyo3::prelude::*;
@@ -26,6 +27,7 @@ impl Options {
         slow: Option<i32>,
         slow_bytes: u64,
         slow_time: Option<f64>,
+        tls: Option<&Tls>,
     ) -> PyResult<Self> {
         let mut options = ConnectOptions::default()
             .connect_within(bounded(connect_within)?)
@@ -34,6 +36,7 @@ impl Options {
         (options.wants_views, options.wants_positions) = (views, positions);
         (options.unbatched, options.shares_memory) = (unbatched, shared_memory);
         options.token = token.map(str::to_owned);
+        options.tls = tls.map(|given| given.tls.clone());
         options.slow = slow_request(slow, slow_bytes, slow_time)?;
         if let Some(name) = name {
             options = options.called(name).map_err(Failure::invalid)?;

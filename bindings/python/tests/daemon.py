@@ -99,19 +99,23 @@ def free_ports(count: int) -> int:
 
 
 class Cluster:
-    """Daemons out of a file, each of which may be killed and started again."""
+    """Daemons out of files, each of which may be killed and started again. TLS_PORT in ``more`` is a port of its own."""
 
     def __init__(self, protocol: str = "ring", nodes: int = 3, more: str = "") -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="consort-python-")
         self.name = f"python-{os.getpid()}-{next(STARTED)}"
-        ports = free_ports(4 * nodes + 1)
+        ports = free_ports(5 * nodes + 1)
         lines = [f'cluster = "{self.name}"', f'protocol = "{protocol}"']
         lines += [f'multicast = "239.192.1.7:{ports + 4 * nodes}"', f'state = "{self.folder.name}/state"']
         for at in range(nodes):
             lines += ["[[node]]", f"id = {at + 1}", f'address = "127.0.0.1:{ports + 4 * at}"']
-        self.file = os.path.join(self.folder.name, "consort.toml")
-        with open(self.file, "w", encoding="utf-8") as file:
-            file.write("\n".join(lines) + "\n" + more)
+        #: Where each of them speaks TLS, if it does.
+        self.sealed: List[str] = []
+        for at in range(nodes):
+            sealed = str(ports + 4 * nodes + 1 + at)
+            self.sealed.append("127.0.0.1:" + sealed)
+            with open(self.file(at), "w", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n" + more.replace("TLS_PORT", sealed))
         self.daemons: Dict[int, "subprocess.Popen[str]"] = {}
         self.addresses: List[str] = []
         try:
@@ -122,8 +126,11 @@ class Cluster:
             self.end()
             raise
 
+    def file(self, at: int) -> str:
+        return os.path.join(self.folder.name, f"consort-{at + 1}.toml")
+
     def start(self, at: int) -> str:
-        words = ["--config", self.file, "--node", str(at + 1)]
+        words = ["--config", self.file(at), "--node", str(at + 1)]
         self.daemons[at], unix = start(self.folder.name, words)
         return unix
 

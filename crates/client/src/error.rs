@@ -1,4 +1,5 @@
 //! What can go wrong.
+use crate::tls::NoTls;
 use crate::{Address, WaitCause};
 use consort_session::client::NotSent;
 use consort_session::{Disconnect, DisconnectReason, OpenRefusal};
@@ -27,11 +28,11 @@ pub enum Error {
     #[error(transparent)]
     Option(#[from] OptionError),
     /// No connection came about.
-    #[error("cannot connect to {address}: {source}; is a daemon running there?")]
+    #[error("cannot connect to {address}{}", because_of(source))]
     Connect {
         /// Where a daemon was looked for.
         address: Address,
-        /// What the operating system says.
+        /// What the operating system says, or TLS.
         source: std::io::Error,
     },
     /// Something answers there, but not as a daemon does.
@@ -150,6 +151,18 @@ impl Error {
             Self::ConnectionLost { unknown_fate, .. } | Self::Disconnected { unknown_fate, .. } => Some(unknown_fate),
             _ => None,
         }
+    }
+
+    /// Whether a connection came about, but no TLS over it.
+    pub fn is_of_tls(&self) -> bool {
+        matches!(self, Self::Connect { source, .. } if NoTls::is_why(source))
+    }
+}
+
+fn because_of(source: &std::io::Error) -> String {
+    match NoTls::is_why(source) {
+        true => format!(" by TLS: {source}"),
+        false => format!(": {source}; is a daemon running there?"),
     }
 }
 

@@ -91,7 +91,7 @@ pub use consort_session::{
     ViewClosing, ViewPlace, ViewTrail, Welcome,
 };
 #[cfg(feature = "tls")]
-pub use consort_tls::{ClientTls, TlsError};
+pub use consort_tls::{ClientTls, TlsError, TlsFileError};
 pub use consort_types::{
     ClientId, GroupName, Holder, HolderError, MemberId, NameError, NodeId, Position, Primary, Service, ViewId, ViewKind,
 };

@@ -1,7 +1,34 @@
 //! TLS with a daemon at a TCP address.
 use crate::{Address, ConnectOptions, Error};
+use std::error::Error as StdError;
+use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::os::fd::OwnedFd;
+
+/// Why no TLS came about over a connection; with the question that helps.
+#[derive(Debug)]
+pub(crate) struct NoTls(String);
+
+impl Display for NoTls {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StdError for NoTls {}
+
+impl NoTls {
+    /// Whether this is why there is no connection.
+    pub(crate) fn is_why(source: &io::Error) -> bool {
+        source.get_ref().is_some_and(<dyn StdError + Send + Sync>::is::<Self>)
+    }
+
+    #[cfg(feature = "tls")]
+    fn because(error: &io::Error) -> io::Error {
+        let question = if consort_tls::is_no_tls(error) { "; is TLS spoken there?" } else { "" };
+        io::Error::new(error.kind(), Self(format!("{error}{question}")))
+    }
+}
 
 /// Why TLS broke a connection, once it has.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +39,7 @@ impl TlsProblem {
     pub(crate) fn explain(&self, address: &Address, error: Error) -> Error {
         #[cfg(feature = "tls")]
         if let Some(text) = self.0.as_ref().and_then(consort_tls::Problem::text) {
-            return Error::Connect { address: address.clone(), source: io::Error::other(text.to_owned()) };
+            return Error::Connect { address: address.clone(), source: io::Error::other(NoTls(text.to_owned())) };
         }
         let _ = address;
         error
@@ -25,7 +52,7 @@ pub(crate) fn wrap(socket: OwnedFd, address: &Address, options: &ConnectOptions)
     let (Address::Tcp { host, .. }, Some(tls)) = (address, &options.tls) else {
         return Ok((socket, TlsProblem::default()));
     };
-    let bridge = tls.bridge(socket.into(), host, options.connect_within)?;
+    let bridge = tls.bridge(socket.into(), host, options.connect_within).map_err(|error| NoTls::because(&error))?;
     Ok((bridge.stream.into(), TlsProblem(Some(bridge.problem))))
 }
 
@@ -44,7 +71,8 @@ pub(crate) async fn wrap_async(
     options: &ConnectOptions,
 ) -> io::Result<(tokio::net::UnixStream, TlsProblem)> {
     let (tls, socket, host, within) = (tls.clone(), socket.into_std()?, host.to_owned(), options.connect_within);
-    let bridge = tokio::task::spawn_blocking(move || tls.bridge(socket, &host, within)).await??;
+    let bridge = tokio::task::spawn_blocking(move || tls.bridge(socket, &host, within)).await?;
+    let bridge = bridge.map_err(|error| NoTls::because(&error))?;
     bridge.stream.set_nonblocking(true)?;
     Ok((tokio::net::UnixStream::from_std(bridge.stream)?, TlsProblem(Some(bridge.problem))))
 }

@@ -4,7 +4,7 @@ use crate::failure::{Code, Failure, Outcome, note};
 use crate::runtime_dir::{self, Card};
 use consort::{Address, Client, ClientTls, ConnectOptions, Error};
 use consort_types::GroupName;
-use std::ffi::OsString;
+use std::path::Path;
 
 /// Which daemon is wanted.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +103,7 @@ pub fn connect(address: &Address, options: &ConnectOptions) -> Outcome<Client> {
         tls => tls,
     };
     Client::connect(address, &shown).map_err(|error| match error {
-        Error::Connect { .. } => absent(&error.to_string()),
+        Error::Connect { .. } if !error.is_of_tls() => absent(&error.to_string()),
         Error::TimedOut { .. } => {
             Failure::new(format!("{address} is open, but no daemon answers in time; is it stopped, or starved of CPU?"))
                 .with(Code::NoDaemon)
@@ -124,19 +124,16 @@ pub fn shown_token() -> Option<String> {
 /// A file cannot be read, or is of no use.
 pub fn shown_tls() -> Outcome<Option<ClientTls>> {
     let named = |variable: &str| std::env::var_os(variable).filter(|path| !path.is_empty());
-    let read = |path: OsString| {
-        let failed = |error| Failure::usage(format!("cannot read {}: {error}", path.display()));
-        std::fs::read(&path).map_err(failed)
-    };
     let Some(authority) = named("CONSORT_TLS_AUTHORITY") else { return Ok(None) };
     let own = match (named("CONSORT_TLS_CERTIFICATE"), named("CONSORT_TLS_KEY")) {
-        (Some(chain), Some(key)) => Some((read(chain)?, read(key)?)),
+        (Some(chain), Some(key)) => Some((chain, key)),
         (None, None) => None,
         _ => return Err(Failure::usage("give CONSORT_TLS_CERTIFICATE and CONSORT_TLS_KEY, or neither")),
     };
-    let own = own.as_ref().map(|(chain, key)| (&chain[..], &key[..]));
-    let tls = ClientTls::new(&read(authority)?, own);
-    tls.map(Some).map_err(|error| Failure::usage(format!("the files of CONSORT_TLS_ are of no use: {error}")))
+    let own = own.as_ref().map(|(chain, key)| (Path::new(chain), Path::new(key)));
+    ClientTls::from_files(Path::new(&authority), own)
+        .map(Some)
+        .map_err(|error| Failure::usage(format!("the files of CONSORT_TLS_ are of no use: {error}")))
 }
 
 /// There is no daemon, as `why` says; its last word is followed by what to do.

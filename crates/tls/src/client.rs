@@ -1,10 +1,9 @@
 //! A client's end of one connection.
-use crate::config::ClientTls;
+use crate::config::{ClientTls, server_name};
 use crate::pump::{Pump, Turn};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Events, Poll, Token};
 use rustls::ClientConnection;
-use rustls::pki_types::ServerName;
 use std::io::{self, ErrorKind};
 use std::net::TcpStream as StdTcpStream;
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -32,16 +31,15 @@ impl Problem {
 }
 
 impl ClientTls {
-    /// Speaks TLS over a connection to `host`, whose certificate must name it. A thread does so from here on; it ends with
+    /// Speaks TLS over a connection to `host`, whose certificate must name it, or what [`Self::named`] said. A thread does so from here on; it ends with
     /// the connection.
     ///
     /// # Errors
     /// The daemon's certificate is not to be believed, is another's, or did not come in time.
     pub fn bridge(&self, socket: StdTcpStream, host: &str, within: Duration) -> io::Result<Bridge> {
         let until = Instant::now() + within;
-        let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| {
-            io::Error::new(ErrorKind::InvalidInput, format!("{host} is no name that a certificate can have"))
-        })?;
+        let name = self.server.clone().map_or_else(|| server_name(host), Ok);
+        let name = name.map_err(|error| io::Error::new(ErrorKind::InvalidInput, error))?;
         let tls = ClientConnection::new(Arc::clone(&self.config), name).map_err(io::Error::other)?;
         socket.set_nonblocking(true)?;
         let (stream, own) = StdUnixStream::pair()?;
@@ -54,6 +52,17 @@ impl ClientTls {
         let told = problem.clone();
         std::thread::Builder::new().name("consort-tls".into()).spawn(move || side.run(&told))?;
         Ok(Bridge { stream, problem })
+    }
+}
+
+/// Whether a handshake failed because the other end says nothing, or nothing that is TLS.
+pub fn is_no_tls(error: &io::Error) -> bool {
+    match error.kind() {
+        ErrorKind::InvalidData => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref());
+            matches!(inner, Some(rustls::Error::InvalidMessage(_)))
+        }
+        kind => matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::TimedOut),
     }
 }
 

@@ -2,7 +2,7 @@
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
@@ -18,6 +18,9 @@ pub enum TlsError {
     /// No private key stands in it.
     #[error("no private key in PEM (PKCS#8, SEC1 or PKCS#1) stands in it")]
     NoKey,
+    /// No certificate can have this name.
+    #[error("{0:?} is no name that a certificate can have; give a DNS name or an IP address")]
+    NoServerName(String),
     /// It is damaged, or what it names does not fit together.
     #[error("{0}")]
     Unfit(String),
@@ -33,6 +36,14 @@ pub struct ServerTls {
 #[derive(Clone)]
 pub struct ClientTls {
     pub(crate) config: Arc<ClientConfig>,
+    /// What the certificates of daemons must name; `None` where it is the host of their address.
+    pub(crate) server: Option<ServerName<'static>>,
+}
+
+/// A client's own certificate, those of its issuers, and its key.
+pub(crate) struct Own {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
 }
 
 impl ServerTls {
@@ -77,19 +88,36 @@ impl ClientTls {
     /// # Errors
     /// [`TlsError`] where one of them is missing or damaged, or the key is another certificate's.
     pub fn new(authority: &[u8], own: Option<(&[u8], &[u8])>) -> Result<Self, TlsError> {
-        let roots = Arc::new(roots(authority)?);
-        let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider()).build().map_err(unfit)?;
+        let read = |(chain, key)| Ok(Own { chain: certificates(chain)?, key: private_key(key)? });
+        Self::of(roots(authority)?, own.map(read).transpose()?)
+    }
+
+    pub(crate) fn of(roots: RootCertStore, own: Option<Own>) -> Result<Self, TlsError> {
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build().map_err(unfit)?;
         let builder =
             ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).map_err(unfit)?;
         let builder = builder.with_webpki_verifier(verifier);
         let config = match own {
             None => builder.with_no_client_auth(),
-            Some((chain, key)) => {
-                builder.with_client_auth_cert(certificates(chain)?, private_key(key)?).map_err(unfit)?
-            }
+            Some(Own { chain, key }) => builder.with_client_auth_cert(chain, key).map_err(unfit)?,
         };
-        Ok(Self { config: Arc::new(config) })
+        Ok(Self { config: Arc::new(config), server: None })
     }
+
+    /// Wants daemons whose certificates have this name, a DNS name or an address, whatever host they are reached at.
+    ///
+    /// # Errors
+    /// [`TlsError::NoServerName`].
+    pub fn named(self, server: &str) -> Result<Self, TlsError> {
+        Ok(Self { server: Some(server_name(server)?), ..self })
+    }
+}
+
+/// A host as certificates name it.
+pub(crate) fn server_name(host: &str) -> Result<ServerName<'static>, TlsError> {
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    ServerName::try_from(bare.to_owned()).map_err(|_| TlsError::NoServerName(host.to_owned()))
 }
 
 impl fmt::Debug for ServerTls {
@@ -104,10 +132,10 @@ impl fmt::Debug for ClientTls {
     }
 }
 
-/// The same if it was made at once: what is in it is not compared.
+/// The same if it was made at once, for the same name: what is in it is not compared.
 impl PartialEq for ClientTls {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.config, &other.config)
+        Arc::ptr_eq(&self.config, &other.config) && self.server == other.server
     }
 }
 

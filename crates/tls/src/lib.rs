@@ -7,6 +7,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`config`] | [`ServerTls`] and [`ClientTls`]: certificates and keys, checked |
+//! | [`files`] | [`ClientTls`] out of files, and which line of which file is at fault |
 //! | [`server`] | [`TlsListener`]: listeners, and who has come through them |
 //! | [`client`] | a client's end of one connection |
 //! | `pump` | one connection, sealed on one side, plain on the other |
@@ -14,11 +15,13 @@
 
 pub mod client;
 pub mod config;
+pub mod files;
 mod pump;
 pub mod server;
 #[cfg(test)]
 mod tests;
 
-pub use client::{Bridge, Problem};
+pub use client::{Bridge, Problem, is_no_tls};
 pub use config::{ClientTls, ServerTls, TlsError};
+pub use files::TlsFileError;
 pub use server::{Arrival, TlsListener};

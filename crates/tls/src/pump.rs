@@ -3,8 +3,10 @@ use crate::config;
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustls::Connection;
-use std::io::{self, ErrorKind, Read, Write};
+use socket2::SockRef;
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
+use std::os::fd::AsFd;
 
 /// How much is moved at once: a record of TLS.
 const ROOM: usize = 16 << 10;
@@ -113,7 +115,7 @@ impl Pump {
             Ok(_) => {
                 self.tls.process_new_packets().map_err(|error| {
                     // The alert that says why.
-                    let _ = self.tls.write_tls(&mut self.sealed);
+                    let _ = self.tls.write_tls(&mut Quiet(&self.sealed));
                     io::Error::new(ErrorKind::InvalidData, error)
                 })?;
                 Ok(true)
@@ -124,7 +126,7 @@ impl Pump {
 
     fn give_plain(&mut self) -> io::Result<bool> {
         if self.written < self.opened.len() {
-            return match self.plain.write(&self.opened[self.written..]) {
+            return match Quiet(&self.plain).write(&self.opened[self.written..]) {
                 Ok(n) => {
                     self.written += n;
                     Ok(n > 0)
@@ -160,7 +162,7 @@ impl Pump {
 
     fn give_sealed(&mut self) -> io::Result<bool> {
         if self.tls.wants_write() {
-            return match self.tls.write_tls(&mut self.sealed) {
+            return match self.tls.write_tls(&mut Quiet(&self.sealed)) {
                 Ok(n) => Ok(n > 0),
                 Err(error) => blocked(error),
             };
@@ -171,6 +173,23 @@ impl Pump {
             return Ok(true);
         }
         Ok(false)
+    }
+}
+
+/// Writes to a socket without the signal that would end a program in C when the other end is gone.
+struct Quiet<'a, S>(&'a S);
+
+impl<S: AsFd> Write for Quiet<'_, S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        SockRef::from(self.0).send_with_flags(bytes, libc::MSG_NOSIGNAL)
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        SockRef::from(self.0).send_vectored_with_flags(parts, libc::MSG_NOSIGNAL)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -214,4 +215,82 @@ fn what_is_no_certificate_or_key_or_not_its_key_is_told() {
     assert_eq!(roots, Err(TlsError::NoCertificate));
     let damaged = chain.replace("MII", "@@@");
     assert!(server(&damaged, &key).is_err());
+}
+
+#[test]
+fn a_client_of_files_speaks_tls_and_a_bad_file_is_named_with_its_line_and_the_remedy() {
+    let (daemons, clients) = (authority(), authority());
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let (chain, key) = certificate(&clients, &["billing.example"]);
+    let [root, own, secret] = [("a.pem", &daemons.pem), ("c.pem", &chain), ("c.key", &key)].map(|(n, t)| write(n, t));
+    let listener = listener(&daemons, Some(&clients));
+    let tls = ClientTls::from_files(&root, Some((&own, &secret))).unwrap();
+    let _bridge = connect(&tls, listener.addresses()[0], "localhost").unwrap();
+    assert_eq!(arrival(&listener).certificate.as_deref(), Some("billing.example"));
+
+    let fails = |root: &Path, own: &Path, secret: &Path, file: &Path, line: Option<usize>, says: &str| {
+        let error = ClientTls::from_files(root, Some((own, secret))).unwrap_err();
+        assert_eq!((error.file.as_path(), error.line), (file, line), "{error}");
+        assert!(error.to_string().contains(says), "{error}");
+        let mut secret = key.lines().filter(|line| !line.starts_with("-----"));
+        assert!(!secret.any(|line| error.to_string().contains(line)), "the key is told");
+    };
+    let missing = folder.path().join("missing");
+    fails(&missing, &own, &secret, &missing, None, "cannot be read: No such file");
+    fails(&root, &missing, &secret, &missing, None, "name a file in PEM that this program may read");
+    fails(&root, &own, &missing, &missing, None, "cannot be read");
+    fails(&secret, &own, &secret, &secret, None, "no certificate in PEM stands in it; name a file with a line");
+    fails(&root, &own, &own, &own, None, "no private key in PEM stands in it; name a file with a line");
+    let spoilt = |text: &str| text.replacen("MI", "@@", 1);
+    let two = write("two.pem", &format!("of the site\n{chain}{}", spoilt(&daemons.pem)));
+    let line = 2 + chain.lines().count();
+    fails(&two, &own, &secret, &two, Some(line), "the certificate is damaged (");
+    fails(&root, &two, &secret, &two, Some(line), "export it again");
+    let empty = write("empty.pem", "\n-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
+    fails(&empty, &own, &secret, &empty, Some(2), "the certificate is damaged (");
+    fails(&root, &empty, &secret, &empty, Some(2), "the certificate is damaged (");
+    let cut = write("cut.key", &key[..60]);
+    fails(&root, &own, &cut, &cut, Some(1), "the private key is damaged (it is no PKCS#8, SEC1 or PKCS#1)");
+    let locked = write("locked.key", &key.replace("PRIVATE", "ENCRYPTED PRIVATE"));
+    fails(&root, &own, &locked, &locked, Some(1), "the private key is encrypted; name a file with the plain key");
+    let other = write("other.key", &format!("\n{}", certificate(&clients, &["audit"]).1));
+    fails(&root, &own, &other, &other, Some(2), &format!("name the key of the certificate in {}", own.display()));
+}
+
+#[test]
+fn a_client_that_names_its_daemon_wants_that_name_whatever_the_host() {
+    let authority = authority();
+    let (listener, tls) = (listener(&authority, None), client(&authority, None));
+    let named = |name: &str| tls.clone().named(name).unwrap();
+    connect(&named("localhost"), listener.addresses()[0], "elsewhere.example").unwrap();
+    connect(&named("127.0.0.1"), listener.addresses()[0], "elsewhere.example").unwrap();
+    let error = connect(&named("elsewhere.example"), listener.addresses()[0], "localhost").unwrap_err();
+    assert!(error.to_string().contains("elsewhere.example") && !is_no_tls(&error), "{error}");
+    assert_eq!((named("localhost") == named("localhost"), named("localhost") == tls), (true, false));
+    let error = tls.named("two words").unwrap_err();
+    assert_eq!(error, TlsError::NoServerName("two words".into()));
+    assert!(error.to_string().ends_with("give a DNS name or an IP address"), "{error}");
+}
+
+#[test]
+fn who_speaks_no_tls_is_told_from_who_is_not_believed() {
+    let (daemons, others) = (authority(), authority());
+    let listener = listener(&daemons, None);
+    assert!(!is_no_tls(&connect(&client(&others, None), listener.addresses()[0], "localhost").unwrap_err()));
+    for says in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b""] {
+        let plain = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = plain.local_addr().unwrap();
+        let answers = std::thread::spawn(move || {
+            let (mut stream, _) = plain.accept().unwrap();
+            let _ = stream.read(&mut [0; 4_096]).and_then(|_| stream.write_all(says));
+        });
+        let error = connect(&client(&daemons, None), address, "localhost").unwrap_err();
+        assert!(is_no_tls(&error), "{error:?}");
+        answers.join().unwrap();
+    }
 }
