@@ -112,11 +112,22 @@ fn who_has_no_certificate_or_a_wrong_one_is_refused_on_both_sides() {
     let wrong = text(refused(&tls(&daemons, Some(&certificate(&others, "eu.billing")))));
     assert!(wrong.contains("UnknownCA"), "{wrong}");
     assert!(daemon.says("client refused by TLS").contains("UnknownIssuer"));
-    let unbelieved = text(refused(&tls(&others, Some(&certificate(&clients, "eu.billing")))));
-    assert!(unbelieved.contains("UnknownIssuer"), "{unbelieved}");
+    let unbelieved = refused(&tls(&others, Some(&certificate(&clients, "eu.billing"))));
+    let told = unbelieved.to_string();
+    assert!(unbelieved.is_of_tls() && told.contains(" by TLS: ") && told.contains("UnknownIssuer"), "{told}");
     let plain = refused(&ConnectOptions::default().connect_within(Duration::from_secs(2)));
-    assert!(!matches!(plain, Error::NotWelcome(_)), "{plain:?}");
+    assert!(!matches!(plain, Error::NotWelcome(_)) && !plain.is_of_tls(), "{plain:?}");
     Client::connect(&address, &tls(&daemons, Some(&certificate(&clients, "eu.billing")))).unwrap();
+}
+
+#[test]
+fn a_command_names_the_file_and_the_line_that_is_of_no_use() {
+    let world = World::new();
+    let file = world.write("a.pem", "\n-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n");
+    let mut command = world.command(&["groups", "--daemon", "127.0.0.1:1"]);
+    let told = command.env("CONSORT_TLS_AUTHORITY", &file).output().unwrap();
+    let text = String::from_utf8_lossy(&told.stderr);
+    assert!(!told.status.success() && text.contains(&format!("{file}:2: the certificate is damaged")), "{text}");
 }
 
 #[test]
