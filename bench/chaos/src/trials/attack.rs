@@ -29,6 +29,8 @@ const LISTEN: Duration = Duration::from_secs(1);
 const RATE: u32 = 200_000;
 /// Causes for which daemons must have dropped some: else the flood did not reach them.
 const CAUSES: [&str; 4] = ["unopened_plain", "unopened_forged", "unopened_replayed", "unopened_misdirected"];
+/// What full sockets have dropped.
+const OVERFLOW: &str = "net_receive_overflow";
 
 /// Nothing changes.
 pub fn steady(site: &Site<'_>) -> Result<Figures, String> {
@@ -58,7 +60,7 @@ fn attacked(
     let settings = format!("{}[security]\nkey = {:?}\n", site.settings, key.display().to_string());
     let setup = Setup { hosts: Hosts::Together, nodes: ALL.len(), first: &ALL, beat: BEAT, protocol: "ring" };
     with(&Site { settings: &settings, ..*site }, &setup, |stage| {
-        let mut flood = prepare(stage)?;
+        let mut flood = prepare(stage, site.lengths.senders)?;
         stage.mark(&ALL);
         let sent = beside(stage, &mut flood, meanwhile)?;
         // Who restarted is told of its own start, too.
@@ -78,7 +80,7 @@ fn make_key(program: &Path, key: &Path) -> Result<(), String> {
 }
 
 /// Captures what is said before and behind a restart, so that an earlier incarnation speaks, too.
-fn prepare(stage: &mut Stage<'_>) -> Result<Flood, String> {
+fn prepare(stage: &mut Stage<'_>, senders: u32) -> Result<Flood, String> {
     let host = stage.network.namespace(0);
     host.configure(&format!("address add {FOREIGN}/24 dev {INTERFACE}\n")).map_err(text)?;
     let listen = || host.enter(|| capture(LISTEN, KEPT)).map_err(text)?.map_err(text);
@@ -90,7 +92,7 @@ fn prepare(stage: &mut Stage<'_>) -> Result<Flood, String> {
     old.extend(listen()?);
     stage.pass(Duration::from_secs(2))?;
     let nodes = ALL.map(Network::address).to_vec();
-    host.enter(|| Flood::open(nodes, FOREIGN, old, RATE)).map_err(text)?.map_err(text)
+    host.enter(|| Flood::open(nodes, FOREIGN, old, RATE, senders)).map_err(text)?.map_err(text)
 }
 
 /// Floods while something else goes on.
@@ -120,5 +122,8 @@ fn judged(stage: &Stage<'_>, mut figures: Figures, sent: Sent) -> Figures {
         figures.notes.push(format!("{name} {count}"));
         figures.wants(count > 0, || format!("no daemon counted {name}: the flood did not reach it"));
     }
+    // A full socket drops its part of a flood before the daemon reads it.
+    let lost: u64 = ALL.iter().map(|node| stage.counter(*node, OVERFLOW)).sum();
+    figures.notes.push(format!("{OVERFLOW} {lost}"));
     figures
 }

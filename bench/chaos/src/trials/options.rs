@@ -37,6 +37,7 @@ is 1. It ends with 1 where a goal was missed.
   --state MB       how large the state is that a replica lacks, 1 to 8000 [1000]
   --transfer MIB   how much of it is sent a second, 1 to 1000
                    [as replicas do by default]
+  --senders N      how many threads send forged datagrams at once, 1 to 16 [2]
   --reads HOW      how replicated registers are read: ordered, or local, as they
                    are at the replica: such a trial must end red [ordered]
 
@@ -78,6 +79,7 @@ impl Options {
                 cuts: 1_000,
                 state: 1_000_000_000,
                 transfer: None,
+                senders: 2,
             },
             reads: Reads::Ordered,
         };
@@ -107,6 +109,7 @@ impl Options {
             "--state" => self.lengths.state = 1_000_000 * within::<u64>(name, &value()?, 1..=8_000)?,
             "--transfer" => self.lengths.transfer = Some(within::<u64>(name, &value()?, 1..=1_000)? << 20),
             "--reads" => self.reads = one_of((name, "no keeper reads"), &value()?, &READS)?,
+            "--senders" => self.lengths.senders = within(name, &value()?, 1..=16)?,
             "--stops" => self.lengths.stops = within(name, &value()?, 1..=100)?,
             _ => return Err(format!("{name}: there is no such option; --help lists the options")),
         }
@@ -143,6 +146,7 @@ mod tests {
     fn names_choose_trials_and_without_any_all_run() {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
         assert_eq!(read(&["joiner", "--state", "5", "--transfer", "2"]).unwrap().lengths.state, 5_000_000);
+        assert_eq!(read(&["attack", "--senders", "3"]).unwrap().lengths.senders, 3);
         assert_eq!(read(&["replica", "--reads", "local"]).unwrap().reads, Reads::Local);
         let set = read(&["--setting", "a = 1", "--setting", "b = 2"]).unwrap();
         assert_eq!(set.settings, "a = 1\nb = 2\n");
@@ -160,6 +164,7 @@ mod tests {
         assert!(refused(&["flood"]).starts_with("there is no trial `flood`; there are: stale-arp, "));
         assert_eq!(refused(&["--crashes", "0"]), "--crashes: `0` does not fit; give a number from 1 to 100");
         assert!(refused(&["--consort", "/nowhere/consort"]).starts_with("--consort: /nowhere/consort: "));
+        assert_eq!(refused(&["--senders", "0"]), "--senders: `0` does not fit; give a number from 1 to 16");
         assert_eq!(refused(&["--state", "0"]), "--state: `0` does not fit; give a number from 1 to 8000");
         assert_eq!(refused(&["--reads", "dirty"]), "--reads: no keeper reads `dirty`; use ordered or local");
         assert_eq!(refused(&["--stops"]), "--stops needs a value; see --help");

@@ -20,6 +20,8 @@ pub struct Lengths {
     /// Bytes of a state that a replica lacks, and how many of them it is sent a second; `None` for what is so by default.
     pub state: u64,
     pub transfer: Option<u64>,
+    /// How many send datagrams of nobody at once.
+    pub senders: u32,
 }
 
 /// What a trial runs with.

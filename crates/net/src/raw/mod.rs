@@ -9,12 +9,16 @@
 //!
 //! *Flood*: [`send_flood`] sends datagrams to a group as fast as all processes that run [`receive_flood`] take them, so
 //! that none is lost for want of room.
+//!
+//! *Volley*: [`Volleys`] send many datagrams to one address with few calls, whoever receives them.
 
 mod flood;
 mod hop;
+mod volley;
 
 pub use flood::{Flood, Flooded, receive_flood, send_flood};
 pub use hop::{HopRing, HopWait, measure_hops, pass_hops_on};
+pub use volley::{Volley, Volleys};
 
 #[cfg(test)]
 mod tests;

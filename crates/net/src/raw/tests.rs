@@ -1,5 +1,6 @@
 use super::*;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
@@ -118,4 +119,32 @@ fn a_flood_reaches_all_receivers_whole() {
             assert!(received.packets_per_second() > 0.0);
         }
     }
+}
+
+#[test]
+fn a_volley_comes_as_the_datagrams_that_it_is_of() {
+    let (here, there) = (socket(), socket());
+    there.set_read_timeout(Some(PATIENCE)).unwrap();
+    let lengths = [vec![0; 2], vec![40; 100], vec![7], vec![1_400; 20], vec![41]].concat();
+    let datagrams: Vec<Vec<u8>> = lengths.iter().zip(0_u8..).map(|(len, n)| vec![n; *len]).collect();
+    let volley = Volley::new(address(&there), datagrams.clone());
+    assert_eq!((volley.len(), volley.is_empty(), volley.to()), (124, false, address(&there)));
+    assert_eq!(Volleys::default().send(here.as_fd(), &volley), 124);
+    let mut room = [0; 2_048];
+    let came: Vec<Vec<u8>> = (0..124).map(|_| there.recv(&mut room).map(|len| room[..len].to_vec()).unwrap()).collect();
+    assert!(came == datagrams, "in order, and each whole");
+}
+
+#[test]
+fn what_the_kernel_refuses_of_a_volley_is_left_out() {
+    let (here, there) = (socket(), socket());
+    there.set_read_timeout(Some(PATIENCE)).unwrap();
+    // Larger than any datagram.
+    let volley = Volley::new(address(&there), [vec![1; 9], vec![2; 65_536], vec![3; 9]]);
+    assert_eq!(Volleys::default().send(here.as_fd(), &volley), 2);
+    let mut room = [0; 16];
+    let came = [(); 2].map(|()| there.recv(&mut room).map(|len| (len, room[0])).unwrap());
+    assert_eq!(came, [(9, 1), (9, 3)]);
+    let nothing = Volley::new(address(&there), []);
+    assert!(nothing.is_empty() && Volleys::default().send(here.as_fd(), &nothing) == 0);
 }
