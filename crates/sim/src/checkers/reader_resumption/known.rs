@@ -78,6 +78,18 @@ impl IncarnationHistory {
         !self.given.contains_key(&at) && self.given_from(groups).is_some_and(|first| first <= at)
     }
 
+    /// Whether a view ended before its exchange was complete: nothing was given in it, and no other table taken.
+    fn ended_early(&self, number: usize) -> bool {
+        let mut given = self.given.range((number, Place::default())..(number + 1, Place::default()));
+        let took = self.tables.get(&number).is_some_and(|of| *of > self.latest_table(number));
+        number + 1 < self.views.len() && given.next().is_none() && !took
+    }
+
+    /// The latest table that it had before a view.
+    fn latest_table(&self, number: usize) -> u64 {
+        self.tables.range(..number).map(|(_, of)| *of).max().unwrap_or(0)
+    }
+
     /// Where the regular part of a view is known to reach at least.
     fn line_at_least(&self, number: usize) -> u64 {
         let mut there = self.given.range((number, Place::default())..(number + 1, Place::default()));
@@ -206,7 +218,7 @@ impl Known {
                 history.number(from.0).is_some_and(|from| from < number)
                     && history.number(to.0).is_some_and(|to| number <= to)
             };
-            if segment.gaps.iter().any(told) {
+            if segment.gaps.iter().any(told) || history.ended_early(number) {
                 continue;
             }
             if let Some((other, missed)) = self.missed(history, number, segment.groups) {
@@ -218,19 +230,21 @@ impl Known {
         Ok(())
     }
 
-    /// A view that counts, with messages for these groups, from which another came into this view, and which is later than
-    /// all that counted here.
+    /// A view that counts, with messages for these groups, in which another was before it came into this view, and which is
+    /// later than all that counted here. The other may have been in further ones between them that did not count.
     fn missed(&self, history: &IncarnationHistory, number: usize, groups: u8) -> Option<(ProcessIncarnation, ViewId)> {
-        let view = history.views[number].0;
-        let latest = history.tables.range(..number).map(|(_, of)| *of).max().unwrap_or(0);
+        let (view, latest) = (history.views[number].0, history.latest_table(number));
         self.0.iter().find_map(|(other, theirs)| {
             let before = theirs.number(view)?.checked_sub(1)?;
-            let (missed, _) = theirs.views[before];
-            let counts = theirs.counted.contains(&before) && missed.number > latest;
-            let strange = history.number(missed).is_none();
-            let mut given = theirs.given.range((before, Place::default())..(before + 1, Place::default()));
-            let any = counts && strange && given.any(|(_, given)| !given.closing && given.groups & groups != 0);
-            any.then_some((*other, missed))
+            let is_missed = |at: &&usize| {
+                let missed = theirs.views[**at].0;
+                let mut given = theirs.given.range((**at, Place::default())..(**at + 1, Place::default()));
+                missed.number > latest
+                    && history.number(missed).is_none()
+                    && given.any(|(_, given)| !given.closing && given.groups & groups != 0)
+            };
+            let at = theirs.counted.range(..=before).rev().find(is_missed)?;
+            Some((*other, theirs.views[*at].0))
         })
     }
 

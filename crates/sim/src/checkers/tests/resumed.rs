@@ -239,4 +239,21 @@ fn what_the_history_that_counts_has_more_is_told_as_a_gap() {
     assert_eq!(met(true).step(0, in_view(InView, 7, 0)).broken(), ["RS"], "6 is missing");
     assert_eq!(met(true).step(0, gap).broken(), [""; 0]);
     assert_eq!(met(false).step(0, in_view(InView, 7, 0)).broken(), [""; 0], "nothing was ordered in 6");
+    // View 7 ends before they have said what they have, and node 0 is alone again in view 8.
+    let apart = || {
+        let mut script = met(true);
+        script.installs(0, 8, false, &[0]);
+        script
+    };
+    assert_eq!(apart().step(0, in_view(InView, 8, 0)).broken(), [""; 0], "it still has its own history");
+    // In view 9 they do say it: node 1 comes into that from 7, which counted for nobody.
+    let again = |step| {
+        let mut script = apart();
+        for node in [0, 1] {
+            script.installs(node, 9, false, &[0, 1]);
+        }
+        script.step(0, in_view(InView, 8, 0)).step(0, step).broken()
+    };
+    assert_eq!(again(in_view(InView, 9, 0)), ["RS"], "6 is missing");
+    assert_eq!(again(ResumedRecord { to_view: view(9), ..in_view(Gap, 8, 0) }), [""; 0]);
 }
