@@ -69,21 +69,21 @@ type opening struct {
 	producer Producer
 	// session and attempt tell the openings of one session from those of others.
 	session, attempt uint64
-	// known: it was opened before. claims: this session has not had it open yet.
-	known, claims bool
+	// opened is the last attempt of which this session was told that it is open; 0 for none.
+	opened uint64
+	// known: it was opened before, by this session or an earlier one.
+	known bool
 }
 
 func (o opening) request() []byte {
-	var flags byte
+	var known byte
 	if o.known {
-		flags |= 1
-	}
-	if o.claims {
-		flags |= 2
+		known = 1
 	}
 	return frame(kindOpen, func(bytes []byte) []byte {
 		bytes = binary.BigEndian.AppendUint64(append(bytes, o.producer[:]...), o.session)
-		return append(binary.BigEndian.AppendUint64(bytes, o.attempt), flags)
+		bytes = binary.BigEndian.AppendUint64(bytes, o.attempt)
+		return append(binary.BigEndian.AppendUint64(bytes, o.opened), known)
 	})
 }
 

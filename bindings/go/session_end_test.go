@@ -16,7 +16,7 @@ func TestASessionThatIsTakenOverSaysSoToAll(t *testing.T) {
 	for _, says := range [][]byte{refuses(1, RefusedFenced), doesNotOpen(OpeningFenced)} {
 		s, _, daemon := alone(t, SessionOptions{})
 		send(t, s, "one")
-		daemon.hears("open 1 claims")
+		daemon.hears("open 1")
 		daemon.says(opens(0))
 		daemon.hears("one")
 		waits := make(chan error)
@@ -41,14 +41,14 @@ func TestASessionThatIsTakenOverSaysSoToAll(t *testing.T) {
 func TestDaemonsThatKeepNoAccountEndTheSessionUnlessOneLeaves(t *testing.T) {
 	all, addresses := stages(t, 2)
 	s, first := session(t, all, addresses, SessionOptions{})
-	first.hears("open 1 claims")
+	first.hears("open 1")
 	first.says(doesNotOpen(OpeningLeaving))
 	second := all[1].enters()
 	var notOpened *NotOpenedError
 	if event := expect[*Lost](t, s); !errors.As(event.Err, &notOpened) || notOpened.Cause != OpeningLeaving {
 		t.Fatal(event.Err)
 	}
-	second.hears("open 2 claims")
+	second.hears("open 2")
 	second.says(doesNotOpen(OpeningNoPolicy))
 	expect[*Connected](t, s)
 	if _, err := s.Receive(long(t)); !errors.As(err, &notOpened) || notOpened.Cause.String() != "no_policy" || !strings.HasSuffix(err.Error(), "sends: no") {
@@ -60,7 +60,7 @@ func TestTheEndOfASession(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s, _, daemon := alone(t, SessionOptions{})
 	send(t, s, "one")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one")
 	if s.Name() != "bob" || s.PrivateName() != "#bob#n1" || s.Daemon().Node != 1 || s.MessageMax() != 16<<20 {
@@ -89,7 +89,7 @@ func TestTheEndOfASession(t *testing.T) {
 	// Where fates are missing the producer is not forgotten: another session may go on.
 	s, _, daemon = alone(t, SessionOptions{})
 	send(t, s, "one")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one")
 	if err := s.Close(within(t, 20*time.Millisecond)); !errors.Is(err, context.DeadlineExceeded) {
@@ -109,7 +109,7 @@ func TestTheEndOfASession(t *testing.T) {
 
 func TestManyGoroutinesUseASessionUntilItIsClosed(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{UnsettledMax: 1000})
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	go func() {
 		// All that is sent is ordered.
@@ -234,11 +234,11 @@ func TestADaemonThatTalksNonsenseIsLeft(t *testing.T) {
 		all, addresses := stages(t, 2)
 		s, first := session(t, all, addresses, SessionOptions{})
 		send(t, s, "one")
-		first.hears("open 1 claims")
+		first.hears("open 1")
 		_, _ = first.Write(nonsense)
 		_ = first.Close()
 		second := all[1].enters()
-		second.hears("open 2 claims")
+		second.hears("open 2")
 		second.says(opens(0))
 		second.hears("one")
 		second.says(settles(1))

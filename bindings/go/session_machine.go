@@ -324,7 +324,7 @@ func (m *sessionMachine) isOpened(opened *opened) {
 		}
 		m.events.push(resumed)
 	}
-	m.opening.known, m.opening.claims = true, false
+	m.opening.known, m.opening.opened = true, m.opening.attempt
 	m.link.isOpen, m.link.isOfUse = true, true
 }
 

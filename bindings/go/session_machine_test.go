@@ -175,7 +175,7 @@ func TestWhatThereIsNoCreditForIsAskedLater(t *testing.T) {
 	w := worldOf(t, 1)
 	w.join("a", false)
 	w.connected()
-	same(t, w.asks(0), []string{"open 1 claims"})
+	same(t, w.asks(0), []string{"open 1"})
 	same(t, w.asks(0), []string(nil))
 	same(t, w.asks(1), []string{"join a"})
 }
@@ -187,11 +187,11 @@ func TestOneThatJustStartedIsLeftForOneThatKnows(t *testing.T) {
 	w.loses()
 	daemon, words := w.connects()
 	same(t, daemon, 2)
-	same(t, words, []string{"open 2 claims", readOn})
+	same(t, words, []string{"open 2", readOn})
 	same(t, w.isOther(nil), true)
 	daemon, words = w.connects()
 	same(t, daemon, 3)
-	same(t, words, []string{"open 3 claims", readOn})
+	same(t, words, []string{"open 3", readOn})
 	same(t, w.parted(), []any(nil))
 	if err := w.take(&ReadingBegan{From: Place{Position: 3}}); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestWhereNoneKnowsTheyHavePartedAndItGoesOnWhereMostIsInCommon(t *testing.T
 	same(t, w.parted(), []any{common})
 	daemon, words := w.connects()
 	same(t, daemon, 2)
-	same(t, words, []string{"open 4 claims", "read on 6:8 g"})
+	same(t, words, []string{"open 4", "read on 6:8 g"})
 }
 
 func TestWhereTheLastOneCannotBeReachedItIsToldAllTheSame(t *testing.T) {
@@ -232,7 +232,7 @@ func TestWhereTheLastOneCannotBeReachedItIsToldAllTheSame(t *testing.T) {
 	same(t, w.parted(), []any{nil})
 	daemon, words := w.connects()
 	same(t, daemon, 2)
-	same(t, words, []string{"open 3 claims", "read 0:0 g"})
+	same(t, words, []string{"open 3", "read 0:0 g"})
 }
 
 func TestOneThatWasThereIsBelievedAtOnce(t *testing.T) {

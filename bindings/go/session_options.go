@@ -76,5 +76,5 @@ func newOpening(given Producer) (opening, error) {
 			return opening{}, err
 		}
 	}
-	return opening{producer: given, session: binary.BigEndian.Uint64(session[:]), known: isGiven, claims: true}, nil
+	return opening{producer: given, session: binary.BigEndian.Uint64(session[:]), known: isGiven}, nil
 }

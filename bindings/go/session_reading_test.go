@@ -13,7 +13,7 @@ func TestGroupsAndReadingsGoOnAtTheNextDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	first.hears("open 1 claims", "join b", "close c", "join a", "leave a", "read 0:0 g,h")
+	first.hears("open 1", "join b", "close c", "join a", "leave a", "read 0:0 g,h")
 	first.says(refuses(1, RefusedDenied), refuses(4, RefusedNotMember), refuses(0, RefusedDemoted))
 	same(t, *expect[*JoinRefused](t, s), JoinRefused{Group: "b", Cause: RefusedDenied, Text: "no"})
 	same(t, expect[*Refused](t, s).Cause, RefusedDemoted)
@@ -30,7 +30,7 @@ func TestGroupsAndReadingsGoOnAtTheNextDaemon(t *testing.T) {
 	same(t, s.Bookmark().String(), "0000000000000007:5.2")
 	_ = first.Close()
 	second := all[1].enters()
-	second.hears("open 2 claims", "join b", "close c", "read 7:6 g,h")
+	second.hears("open 2", "join b", "close c", "read 7:6 g,h")
 	same(t, s.Bookmark().String(), "0000000000000007:5.2")
 	same(t, string(expect[*Message](t, s).Payload), "five.2")
 	expect[*Lost](t, s)
@@ -51,7 +51,7 @@ func TestABookmarkIsOfTheLastReadingAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.hears("open 1 claims")
+	first.hears("open 1")
 	for _, from := range []ReadFrom{FromStart(), FromBookmark(bookmark)} {
 		if err := s.Read([]string{"g"}, from); err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestABookmarkIsOfTheLastReadingAlone(t *testing.T) {
 	same(t, string(expect[*Message](t, s).Payload), "new")
 	same(t, s.Bookmark().String(), "0000000000000000:0@6/1/1+4/1/1/9+5/1/1/5")
 	_ = first.Close()
-	stage.enters().hears("open 2 claims", "read on 6:1 behind 4:9 behind 5:5 g")
+	stage.enters().hears("open 2", "read on 6:1 behind 4:9 behind 5:5 g")
 }
 
 // A reading that was asked for and not begun goes on where it was to begin, however far another came.
@@ -78,7 +78,7 @@ func TestALossDoesNotMixReadings(t *testing.T) {
 	if err := s.Read([]string{"g"}, FromStart()); err != nil {
 		t.Fatal(err)
 	}
-	first.hears("open 1 claims", "read 0:0 g")
+	first.hears("open 1", "read 0:0 g")
 	first.says(begins(7, 1), tells(5, "five"))
 	expect[*ReadingBegan](t, s)
 	expect[*Message](t, s)
@@ -89,7 +89,7 @@ func TestALossDoesNotMixReadings(t *testing.T) {
 	expect[*Message](t, s)
 	first.hears("read 0:2 h")
 	_ = first.Close()
-	stage.enters().hears("open 2 claims", "read 0:2 h")
+	stage.enters().hears("open 2", "read 0:2 h")
 	same(t, s.Bookmark(), Bookmark{})
 }
 
@@ -99,16 +99,16 @@ func TestASessionLeavesADaemonThatLacksWhatItReads(t *testing.T) {
 	if err := s.Read([]string{"g"}, FromStart()); err != nil {
 		t.Fatal(err)
 	}
-	first.hears("open 1 claims", "read 0:0 g")
+	first.hears("open 1", "read 0:0 g")
 	first.says(opens(0), begins(0, 1), entersView(7, 0), tells(3, "three"), lacks(placeIn(7, 4), placeIn(7, 9)))
 	second := all[1].enters()
-	second.hears("open 2 known", "read on 7:4 g")
+	second.hears("open 2 known opened 1", "read on 7:4 g")
 	second.says(opens(0), begins(0, 4), entersView(7, 0), tells(4, "four"), lacks(placeIn(7, 5), placeIn(8, 0)))
 	first = all[0].enters()
-	first.hears("open 3 known", "read on 7:5 g")
+	first.hears("open 3 known opened 2", "read on 7:5 g")
 	first.says(opens(0), begins(0, 5), entersView(7, 0), lacks(placeIn(7, 5), placeIn(8, 2)))
 	second = all[1].enters()
-	second.hears("open 4 known", "read on 7:5 g")
+	second.hears("open 4 known opened 3", "read on 7:5 g")
 	second.says(opens(0), begins(0, 5), entersView(7, 0), lacks(placeIn(7, 5), placeIn(8, 0)), catchesUp(0))
 	var told []string
 	for caughtUp := false; !caughtUp; {

@@ -89,7 +89,7 @@ func TestASendIsAskedAboutAtTheNextDaemonAndNotRepeated(t *testing.T) {
 	all, addresses := stages(t, 2)
 	s, first := session(t, all, addresses, SessionOptions{})
 	send(t, s, "one", "two", "three")
-	first.hears("open 1 claims")
+	first.hears("open 1")
 	first.says(opens(0))
 	first.hears("one", "two", "three")
 	first.says(settles(1))
@@ -103,7 +103,7 @@ func TestASendIsAskedAboutAtTheNextDaemonAndNotRepeated(t *testing.T) {
 	same(t, expect[*Connected](t, s).Address, addresses[1])
 	same(t, s.Unsettled(), 2)
 	send(t, s, "four")
-	second.hears("open 2 known")
+	second.hears("open 2 known opened 1")
 	second.says(opens(2))
 	second.hears("three", "four")
 	second.says(settles(4))
@@ -116,12 +116,12 @@ func TestASendIsAskedAboutAtTheNextDaemonAndNotRepeated(t *testing.T) {
 func TestASendBeforeTheLastOneOrderedHasNoPlace(t *testing.T) {
 	s, stage, first := alone(t, SessionOptions{})
 	send(t, s, "one", "two")
-	first.hears("open 1 claims")
+	first.hears("open 1")
 	first.says(opens(0))
 	first.hears("one", "two")
 	_ = first.Close()
 	second := stage.enters()
-	second.hears("open 2 known")
+	second.hears("open 2 known opened 1")
 	second.says(opens(2))
 	settle(t, s)
 	expect[*Lost](t, s)
@@ -133,12 +133,12 @@ func TestASendBeforeTheLastOneOrderedHasNoPlace(t *testing.T) {
 func TestWhatNobodyKnowsOfIsForgotten(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
 	send(t, s, "one", "two", "three")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one", "two", "three")
 	// It is certain that two was not ordered, and three behind it neither.
 	daemon.says(refuses(2, RefusedNotPrimary))
-	daemon.hears("open 2 known")
+	daemon.hears("open 2 known opened 1")
 	daemon.says(numbers(kindWaits, nil, byte(WaitsForMemory)), forgets())
 	daemon.hears("two", "three")
 	daemon.says(settles(2))
@@ -152,11 +152,11 @@ func TestWhatNobodyKnowsOfIsForgotten(t *testing.T) {
 func TestARefusedSendHasItsFateAndThoseBehindItGoAgain(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
 	send(t, s, "one", "two", "three")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one", "two", "three")
 	daemon.says(refuses(1, RefusedClosed), numbers(kindNumberingEnded, nil))
-	daemon.hears("open 2 known")
+	daemon.hears("open 2 known opened 1")
 	send(t, s, "four")
 	daemon.says(opens(0))
 	daemon.hears("two", "three", "four")
@@ -173,7 +173,7 @@ func TestARefusedSendHasItsFateAndThoseBehindItGoAgain(t *testing.T) {
 func TestWhatADaemonCannotTakeIsRefusedHere(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{UnsettledMax: 1 << 20})
 	send(t, s, strings.Repeat("x", 16<<20+1))
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	event := expect[*Sent](t, s)
 	if event.Cause != RefusedTooLarge || !strings.Contains(event.Text, "a message of 16777217 bytes; this cluster allows 16777216") {
@@ -207,7 +207,7 @@ func TestSendsWaitForRoomOneBehindTheOther(t *testing.T) {
 			s.look(func() { waits = len(s.loop.sends) })
 		}
 	}
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears(large)
 	daemon.says(settles(1))
@@ -239,7 +239,7 @@ func TestSendsAndJoinsWaitForCredit(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
 	large := strings.Repeat("l", 200<<10)
 	send(t, s, large, large)
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears(large)
 	if err := s.Join("a"); err != nil {
@@ -254,7 +254,7 @@ func TestSendsAndJoinsWaitForCredit(t *testing.T) {
 func TestAFateIsToldOnce(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
 	send(t, s, "one", "two", "three")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one", "two", "three")
 	if _, err := s.Outcome(within(t, 20*time.Millisecond), 1); !errors.Is(err, context.DeadlineExceeded) {
@@ -288,7 +288,7 @@ func TestAFateIsToldOnce(t *testing.T) {
 
 func TestASendThatIsWaitedForIsToldToNobodyElse(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{})
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	go func() {
 		daemon.hears("one")
@@ -313,7 +313,7 @@ func TestASendThatIsWaitedForIsToldToNobodyElse(t *testing.T) {
 func TestWhatIsNotReceivedStopsWhatElseIsWaitedFor(t *testing.T) {
 	s, _, daemon := alone(t, SessionOptions{UnsettledMax: 1})
 	send(t, s, "one")
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	daemon.says(opens(0))
 	daemon.hears("one")
 	written := make(chan struct{})
@@ -351,7 +351,7 @@ func TestASessionGoesOnWithAProducer(t *testing.T) {
 	for _, says := range [][]byte{opens(9), forgets()} {
 		s, _, daemon := alone(t, SessionOptions{Producer: producer})
 		same(t, s.Producer().String(), "000102030405060708090a0b0c0d0e0f")
-		daemon.hears("open 1 known claims")
+		daemon.hears("open 1 known")
 		send(t, s, "ten")
 		daemon.says(says)
 		daemon.hears("ten")
@@ -361,7 +361,7 @@ func TestASessionGoesOnWithAProducer(t *testing.T) {
 		settle(t, s)
 	}
 	s, _, daemon := alone(t, SessionOptions{})
-	daemon.hears("open 1 claims")
+	daemon.hears("open 1")
 	if s.Producer() == (Producer{}) || s.Producer() == producer {
 		t.Fatal(s.Producer())
 	}

@@ -87,8 +87,12 @@ func inWords(kind byte, body []byte) string {
 	switch kind {
 	case kindOpen:
 		r.take(16 + 8)
-		attempt, flags := r.u64(), r.u8()
-		return fmt.Sprintf("open %d%s", attempt, []string{"", " known", " claims", " known claims"}[flags])
+		attempt, opened, known := r.u64(), r.u64(), r.u8()
+		words := fmt.Sprintf("open %d", attempt) + []string{"", " known"}[known]
+		if opened > 0 {
+			words += fmt.Sprintf(" opened %d", opened)
+		}
+		return words
 	case kindForget:
 		return "forget"
 	case kindGoodbye:

@@ -31,8 +31,9 @@ pub struct OpenRequest {
     pub attempt: u64,
     /// It was opened before, by this session or an earlier one.
     pub known: bool,
-    /// Whoever has it is to be stopped: so until this session was told that it is open, and never again.
-    pub claims: bool,
+    /// The last of its attempts of which this session was told that it is open; 0 for none. Until then whoever has it is to be
+    /// stopped, and never again.
+    pub opened: u64,
 }
 
 /// What daemons know of one producer.
@@ -178,17 +179,15 @@ impl Numbered {
 
 impl OpenRequest {
     /// How many bytes it takes.
-    pub const LEN: usize = ProducerId::LEN + 17;
-    const KNOWN: u8 = 1;
-    const CLAIMS: u8 = 2;
+    pub const LEN: usize = ProducerId::LEN + 25;
 
     /// Appends it, as it travels in frames and in the order.
     pub fn put(&self, out: &mut BytesMut) {
         out.put_slice(&self.producer.0);
         out.put_u64(self.session);
         out.put_u64(self.attempt);
-        let claims = if self.claims { Self::CLAIMS } else { 0 };
-        out.put_u8(u8::from(self.known) | claims);
+        out.put_u64(self.opened);
+        out.put_u8(self.known.into());
     }
 
     /// Reads it.
@@ -198,13 +197,13 @@ impl OpenRequest {
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let producer = read_producer(reader)?;
         let (session, attempt) = (reader.u64("session")?, reader.u64("attempt")?);
-        let before = reader.clone();
-        let flags = reader.u8("flags")?;
-        if flags & !(Self::KNOWN | Self::CLAIMS) != 0 {
-            return Err(before.bad("flags"));
-        }
-        let [known, claims] = [Self::KNOWN, Self::CLAIMS].map(|flag| flags & flag != 0);
-        Ok(Self { producer, session, attempt, known, claims })
+        let opened = reader.u64("opened")?;
+        let known = match reader.u8("known")? {
+            0 => false,
+            1 => true,
+            _ => return Err(reader.bad("known")),
+        };
+        Ok(Self { producer, session, attempt, opened, known })
     }
 }
 
@@ -240,7 +239,13 @@ impl ProducerRecord {
     /// Whether an opening comes too late: the session has opened it since, or another one has claimed it.
     const fn outlives(&self, request: &OpenRequest) -> bool {
         let (session, attempt) = self.opener;
-        if session == request.session { request.attempt < attempt } else { !request.claims }
+        if session == request.session { request.attempt < attempt } else { request.opened > 0 }
+    }
+
+    /// Whether an opening made it that its session has gone on from: it knows of a later one, whose record is forgotten.
+    const fn is_of_late_opening(&self, request: &OpenRequest) -> bool {
+        let (session, attempt) = self.opener;
+        session == request.session && attempt < request.opened
     }
 }
 
@@ -384,7 +389,9 @@ impl Producers {
         let told_once = crate::mutated!(self, RenewalForgotten);
         let anew = crate::mutated!(self, NumbersAnew);
         let found = self.records.get_mut(&producer);
-        let forgotten = known && found.as_ref().is_none_or(|record| record.renewed && !told_once);
+        //= E08
+        let is_new = |record: &ProducerRecord| record.renewed || record.is_of_late_opening(request);
+        let forgotten = known && found.as_deref().is_none_or(|record| is_new(record) && !told_once);
         if let Some(record) = found {
             //= E12
             if record.outlives(request) && !crate::mutated!(self, OpenedLate) {
@@ -393,6 +400,7 @@ impl Producers {
             record.opener = (request.session, request.attempt);
             let (last, at) = (record.last, record.at);
             (record.epoch, record.at) = (place, place);
+            record.renewed |= forgotten;
             if anew {
                 record.last = 0;
             }

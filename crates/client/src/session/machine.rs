@@ -53,8 +53,8 @@ struct Producer {
     attempts: u64,
     /// It was opened before, by this session or an earlier one.
     known: bool,
-    /// This session has had it open.
-    holds: bool,
+    /// The last of these times of which this session was told that it is open; 0 for none.
+    opened: u64,
     /// Another session opened it, and what that one sent was not told yet.
     resumes: bool,
 }
@@ -136,7 +136,7 @@ impl SessionMachine {
             session: u64::from_ne_bytes(random()),
             attempts: 0,
             known: given.is_some(),
-            holds: false,
+            opened: 0,
             resumes: given.is_some(),
         };
         Self {
@@ -378,9 +378,9 @@ impl SessionMachine {
 
     fn next_opening(&mut self) -> OpenRequest {
         //= E12
-        let Producer { id, session, attempts, known, holds, .. } = &mut self.producer;
+        let Producer { id, session, attempts, known, opened, .. } = &mut self.producer;
         *attempts += 1;
-        OpenRequest { producer: *id, session: *session, attempt: *attempts, known: *known, claims: !*holds }
+        OpenRequest { producer: *id, session: *session, attempt: *attempts, opened: *opened, known: *known }
     }
 
     fn send_pending(&mut self, daemon: &mut impl Connection) -> Result<(), Broken> {
@@ -542,7 +542,7 @@ impl SessionMachine {
                     let ordered = (!forgotten).then_some(last);
                     self.events.push(SessionEvent::Resumed { ordered });
                 }
-                (self.producer.known, self.producer.holds) = (true, true);
+                (self.producer.known, self.producer.opened) = (true, self.producer.attempts);
                 if let Link::Up(up) = &mut self.link {
                     (up.is_open, up.trying) = (true, None);
                 }

@@ -22,7 +22,7 @@ fn every_kind() -> [(Payload, Ordered); 17] {
     let body = Bytes::from_static(b"\0\x01\x01gpayload");
     let batch = Bytes::from_static(b"\0\0\0\x06\x14\0\x01\x01ga\0\0\0\x05\x14\0\x01\x01g");
     let Numbered { producer, epoch, .. } = numbered();
-    let request = OpenRequest { producer, session: 3, attempt: 4, known: true, claims: false };
+    let request = OpenRequest { producer, session: 3, attempt: 4, opened: 2, known: true };
     let view = ViewId { number: 4, representative: MemberId::new(1, 7) };
     let key = KeyName { epoch: 2, fingerprint: 0x0123_4567_89ab_cdef };
     let proposal = ProposalId { by: MemberId::new(1, 7), number: 5 };

@@ -18,7 +18,7 @@ fn cluster() -> Cluster {
 
 /// One that takes the producer from whoever has it.
 fn claim(producer: ProducerId, known: bool) -> OpenRequest {
-    OpenRequest { producer, session: 1, attempt: 0, known, claims: true }
+    OpenRequest { producer, session: 1, attempt: 0, opened: 0, known }
 }
 
 fn open(cluster: &mut Cluster, at: u16, producer: ProducerId, known: bool) -> Result<Opened, OpenRefused> {
@@ -356,9 +356,9 @@ fn an_opening_that_comes_late_fences_nobody() {
     //= E12 test
     let mut cluster = cluster();
     cluster.count(&[0, 1, 2]);
-    let own = |attempt| OpenRequest { attempt, known: true, claims: false, ..claim(P, false) };
+    let own = |attempt| OpenRequest { attempt, opened: 1, known: true, ..claim(P, false) };
     let other = OpenRequest { session: 2, ..claim(P, true) };
-    assert!(open_as(&mut cluster, 0, claim(P, false)).is_ok());
+    assert!(open_as(&mut cluster, 0, OpenRequest { attempt: 1, ..claim(P, false) }).is_ok());
     assert!(open_as(&mut cluster, 1, own(2)).is_ok());
     let epoch = open_as(&mut cluster, 1, own(2)).unwrap().epoch;
     // Its daemon before ordered this one late; the session has gone on.
@@ -369,6 +369,30 @@ fn an_opening_that_comes_late_fences_nobody() {
     assert_eq!((taken.last, taken.forgotten), (1, false));
     assert_eq!(open_as(&mut cluster, 1, own(3)), Err(OpenRefused::Fenced));
     assert_eq!(send(&mut cluster, 2, &numbered(P, taken.epoch, 2)), None);
+}
+
+/// Seed 3582 of Ring Paxos: all daemons but one had restarted, and one of them still had the request of a connection before.
+#[test]
+fn an_opening_that_comes_late_makes_no_record_that_its_session_takes_for_its_own() {
+    //= E08 test
+    let mut cluster = cluster();
+    cluster.count(&[0, 1, 2]);
+    let own = |attempt, opened| OpenRequest { attempt, opened, known: opened > 0, ..claim(P, false) };
+    let epoch = open_as(&mut cluster, 0, own(2, 0)).unwrap().epoch;
+    assert_eq!(send(&mut cluster, 0, &numbered(P, epoch, 1)), None);
+    for me in 0..3 {
+        cluster.restart(me);
+        cluster.groups(me).configure(3);
+    }
+    cluster.count(&[0, 1, 2]);
+    let late = open_as(&mut cluster, 1, own(1, 0)).unwrap();
+    assert!(!late.forgotten, "it knew nothing of the producer");
+    assert!(open_as(&mut cluster, 1, own(3, 2)).unwrap().forgotten);
+    let again = open_as(&mut cluster, 2, own(4, 2)).unwrap();
+    assert!(again.forgotten, "the answer to the one before may be lost");
+    assert_eq!(send(&mut cluster, 2, &numbered(P, again.epoch, 1)), None);
+    let told = open_as(&mut cluster, 0, own(5, 4)).unwrap();
+    assert_eq!((told.last, told.forgotten), (1, false));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use consort_types::{Duration, Primary, View, ViewCause, ViewId, ViewKind};
 const P: OpenRequest = claim(5, false);
 
 const fn claim(producer: u8, known: bool) -> OpenRequest {
-    OpenRequest { producer: ProducerId([producer; 16]), session: producer as u64, attempt: 1, known, claims: true }
+    OpenRequest { producer: ProducerId([producer; 16]), session: producer as u64, attempt: 1, opened: 0, known }
 }
 
 /// Three nodes whose view is primary, and counts.
@@ -161,7 +161,7 @@ fn who_opens_a_producer_elsewhere_stops_the_first() {
     world.multicast(bob, &["g"], "on");
     world.settle();
     assert_eq!(told(&mut world, bob), ["opened 0", "settled 1"]);
-    open(&mut world, ann, OpenRequest { attempt: 2, known: true, claims: false, ..P });
+    open(&mut world, ann, OpenRequest { attempt: 2, opened: 1, known: true, ..P });
     world.settle();
     assert_eq!(told(&mut world, ann), ["not opened fenced"]);
 }
@@ -183,7 +183,7 @@ fn a_refusal_is_told_once_all_members_hold_what_stands_before() {
     assert_eq!(told(&mut world, ann), ["opened 0"]);
     tick(&mut world);
     assert_eq!(told(&mut world, ann), ["settled 1", "refused 2 closed", "ended"]);
-    open(&mut world, ann, OpenRequest { attempt: 2, claims: false, ..P });
+    open(&mut world, ann, OpenRequest { attempt: 2, opened: 1, ..P });
     world.settle();
     world.multicast(ann, &["g"], "once more");
     world.settle();

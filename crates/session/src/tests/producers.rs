@@ -75,7 +75,7 @@ fn multicasts_are_numbered_from_the_answer_on_and_refused_before_it() {
     //= E06 test
     let mut pair = Pair::open(Limits::default());
     pair.multicast(b"plain");
-    let request = OpenRequest { producer: P, session: 7, attempt: 3, known: true, claims: false };
+    let request = OpenRequest { producer: P, session: 7, attempt: 3, opened: 2, known: true };
     pair.client.open_producer(&request);
     pair.multicast(b"too soon");
     pair.serve().unwrap();

@@ -59,8 +59,8 @@ pub(super) enum HomeTurn {
 #[derive(Debug)]
 pub(super) struct RoamingSession {
     pub producer: ProducerId,
-    /// It was told once that it is open.
-    pub known: bool,
+    /// The last of its openings of which it was told that it is open; 0 for none.
+    opened: u64,
     /// No policy says which part goes on: it is over.
     pub over: bool,
     pub home: RoamingHome,
@@ -226,7 +226,7 @@ impl RoamingSession {
     const fn new(n: u8, home: NodeId) -> Self {
         Self {
             producer: ProducerId([n; ProducerId::LEN]),
-            known: false,
+            opened: 0,
             over: false,
             home: RoamingHome::new(home),
             made: 0,
@@ -245,7 +245,7 @@ impl RoamingSession {
     pub fn opening(&mut self) -> OpenRequest {
         self.openings += 1;
         let (producer, session) = (self.producer, u64::from(self.producer.0[0]));
-        OpenRequest { producer, session, attempt: self.openings, known: self.known, claims: !self.known }
+        OpenRequest { producer, session, attempt: self.openings, opened: self.opened, known: self.opened > 0 }
     }
 
     /// It has no connection, and is to have one at that node.
@@ -312,7 +312,7 @@ impl RoamingSession {
     pub fn open(&mut self, last: u64, forgotten: bool) {
         self.drop_sends(!forgotten, |kept| kept.number.is_some_and(|number| forgotten || number <= last));
         self.sends.iter_mut().for_each(|kept| (kept.number, kept.request) = (None, None));
-        (self.numbered, self.known) = (last, true);
+        (self.numbered, self.opened) = (last, self.openings);
     }
 
     pub fn settle(&mut self, number: u64) {

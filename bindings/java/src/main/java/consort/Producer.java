@@ -7,8 +7,6 @@ import java.util.HexFormat;
 final class Producer {
     private static final SecureRandom RANDOM = new SecureRandom();
     private static final int LENGTH = 16;
-    private static final int KNOWN = 1;
-    private static final int CLAIMS = 2;
 
     private final byte[] id;
     /** A number of the session's own, by which daemons tell its openings from those of others. */
@@ -17,8 +15,8 @@ final class Producer {
     private long attempts;
     /** It was opened before, by this session or an earlier one. */
     private boolean isKnown;
-    /** This session has had it open. */
-    private boolean holds;
+    /** The last of these times of which this session was told that it is open; 0 for none. */
+    private long opened;
     /** Another session opened it, and what that one sent was not told yet. */
     private boolean resumes;
 
@@ -37,15 +35,15 @@ final class Producer {
     /** What asks for it to be opened. */
     byte[] opening() {
         attempts++;
-        int flags = (isKnown ? KNOWN : 0) | (holds ? 0 : CLAIMS);
-        return new Wire.Request(Wire.OPEN).bytes(id).number(session, 8).number(attempts, 8).number(flags, 1).frame();
+        Wire.Request request = new Wire.Request(Wire.OPEN).bytes(id).number(session, 8).number(attempts, 8);
+        return request.number(opened, 8).number(isKnown ? 1 : 0, 1).frame();
     }
 
     /** It is open. Whether that is the first this session hears of what another one sent. */
     boolean onOpened() {
         boolean hasResumed = resumes;
         isKnown = true;
-        holds = true;
+        opened = attempts;
         resumes = false;
         return hasResumed;
     }
