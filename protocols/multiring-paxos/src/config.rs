@@ -18,6 +18,8 @@ pub struct Config {
     /// Whether a ring skips further than its clock says where others have waited for it: it makes up for distance. Off only to
     /// show what that is worth.
     pub compensates: bool,
+    /// Whether rings skip although nobody waits for them, as the paper's do. On only for its figures.
+    pub skips_unasked: bool,
     /// How many bytes of each ring may wait for the others; the rest stays in the ring's log.
     pub merge_bytes: usize,
     /// The rule that is broken on purpose.
@@ -50,6 +52,7 @@ impl Config {
             global,
             delta_t: Duration::from_millis(2),
             compensates: true,
+            skips_unasked: false,
             merge_bytes: 4 << 20,
             #[cfg(feature = "mutants")]
             mutant: None,

@@ -56,10 +56,15 @@ impl Pace {
     pub fn heard(&mut self, now: Instant, slot: Slot, waited: Duration, delta_t: Duration) {
         //= MP41
         //= MP43
-        self.until = now + LINGER;
+        self.go_on(now);
         self.wanted = self.wanted.max(slot);
         let more = waited.saturating_sub(delta_t) / RAISE;
         self.offset = self.offset.saturating_add(more).min(OFFSET_MAX);
+    }
+
+    /// Skipping is wanted for a while.
+    pub fn go_on(&mut self, now: Instant) {
+        self.until = now + LINGER;
     }
 
     /// When to skip next, while that is wanted.

@@ -73,6 +73,9 @@ impl MultiRingPaxos {
     /// Skips in the rings that were waited for lately.
     pub(super) fn skip_on(&mut self, now: Instant) {
         //= MP41
+        if self.config.skips_unasked {
+            self.paces.values_mut().for_each(|pace| pace.go_on(now));
+        }
         for ring in self.rings.keys().copied().collect::<Vec<_>>() {
             let due = self.paces.get_mut(&ring).is_some_and(|pace| pace.is_due(now, self.config.delta_t));
             if due {

@@ -48,6 +48,20 @@ fn an_idle_ring_holds_messages_up_for_little_and_rests_when_nobody_waits() {
 }
 
 #[test]
+fn rings_skip_unasked_where_they_are_told_to() {
+    //= MP41 test
+    let mut told = config(3, &[(1, &[0, 1, 2]), (2, &[0, 1, 2])]);
+    told.skips_unasked = true;
+    let mut cluster = Cluster::new(2, told);
+    assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    let skips = |cluster: &Cluster| (0..3).map(|node| cluster.counter(node, "skips_due")).sum::<u64>();
+    cluster.run(2_000);
+    let before = skips(&cluster);
+    cluster.run(2_000);
+    assert_eq!(skips(&cluster) - before, 2 * 1_000, "two rings, each once in 2 ms");
+}
+
+#[test]
 fn messages_of_one_node_keep_their_order_across_rings() {
     //= MP51 test
     let mut cluster = three(3);
