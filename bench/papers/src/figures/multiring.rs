@@ -173,7 +173,7 @@ fn one_learner(rings: usize) -> Plan {
     processes.push(Process { server: servers, rings: numbers.clone(), load: Load::Clients(1, 1) });
     let acceptors = numbers.iter().map(|ring| (*ring, (0..3).map(|at| 3 * (usize::from(*ring) - 1) + at).collect()));
     let acceptors = acceptors.collect();
-    let adjust = |config: &mut Config| config.delta_t = DELTA_T;
+    let adjust = |config: &mut Config| (config.delta_t, config.skips_unasked) = (DELTA_T, true);
     Plan { site: GIGABIT, delay: |_, _| HOP, processes, acceptors, len: SMALL, adjust }
 }
 

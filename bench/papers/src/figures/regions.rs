@@ -65,8 +65,14 @@ fn adjust(config: &mut Config) {
     config.paxos.credit = 4 << 20;
 }
 
-fn uncompensated(config: &mut Config) {
+/// Rings skip as the paper's do.
+fn unasked(config: &mut Config) {
     adjust(config);
+    config.skips_unasked = true;
+}
+
+fn uncompensated(config: &mut Config) {
+    unasked(config);
     config.compensates = false;
 }
 
@@ -79,7 +85,7 @@ enum Global {
 }
 
 /// The regions' rings. So many clients of each are at two of its three servers; the third sends to the global ring.
-fn regions(global: Global, clients: usize, len: usize) -> Plan {
+fn regions(global: Global, clients: usize, len: usize, adjust: fn(&mut Config)) -> Plan {
     let mut processes = Vec::new();
     for server in 0..REGIONS.len() * SERVERS {
         let ring = (server / SERVERS + 1) as u8;
@@ -94,7 +100,6 @@ fn regions(global: Global, clients: usize, len: usize) -> Plan {
     let local = |region: usize| (region as u8 + 1, (0..SERVERS).map(|at| region * SERVERS + at).collect());
     let mut acceptors: std::collections::BTreeMap<_, _> = (0..REGIONS.len()).map(local).collect();
     acceptors.insert(GLOBAL, (0..3).map(|region| region * SERVERS).collect());
-    let adjust = if global == Global::Plain { uncompensated } else { adjust };
     Plan { site: CLOUD, delay, processes, acceptors, len, adjust }
 }
 
@@ -142,7 +147,7 @@ struct Loss {
 
 impl Loss {
     fn run(lab: &Lab, region: usize) -> Result<Self, String> {
-        let plan = regions(Global::Compensated, FEW, LARGE);
+        let plan = regions(Global::Compensated, FEW, LARGE, adjust);
         let mut streams = Streams::start(&plan, lab.scale.seed, &watched())?;
         streams.begin();
         streams.run(Duration::from_millis(LOST_AFTER))?;
@@ -233,7 +238,8 @@ const MEASURED: u64 = 800;
 
 /// What the regions were given, in milliseconds from their clients' sending on.
 fn latencies(lab: &Lab, global: Global) -> Result<Vec<Sorted>, String> {
-    let plan = regions(global, MANY, SMALL);
+    let adjust = if global == Global::Plain { uncompensated } else { unasked };
+    let plan = regions(global, MANY, SMALL, adjust);
     let mut streams = Streams::start(&plan, lab.scale.seed, &watched())?;
     streams.begin();
     streams.run(Duration::from_millis(BEFORE))?;

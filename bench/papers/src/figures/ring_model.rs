@@ -37,7 +37,8 @@ impl Model {
         let us = |duration: Duration| duration.as_secs_f64() * 1e6;
         let head = consort_wire::envelope::LEN + DATA_HEAD;
         let token = consort_wire::envelope::LEN + TOKEN_LEN;
-        let hosts = us(HOST.send) + us(HOST.receive);
+        let core = HOST.core.map_or(Duration::ZERO, |core| core.datagram);
+        let hosts = us(HOST.send) + us(core) + us(HOST.wake) + us(HOST.receive);
         let p = hosts + 2.0 * (us(GIGABIT.delay) + wire(token));
         let personal_packets = f64::from(personal);
         let share = accelerated.map(|accelerated| f64::from(accelerated) / personal_packets);

@@ -3,7 +3,6 @@ use super::ring_grid::{self, Network};
 use super::scale::Scale;
 use crate::wires::{ClientModel, Load, Measured, Site, Wires, Work};
 use consort_ring::{Priority, RingConfig};
-use consort_sim::{CoreModel, HostModel};
 use consort_types::Duration;
 
 /// How many hosts, where no other number is named.
@@ -11,27 +10,12 @@ pub const DAEMONS: usize = 8;
 /// How long a ring runs before it is measured.
 const BEFORE: Duration = Duration::from_millis(30);
 
-/// The machines: a daemon as in chapter 5 whose kernel has a core of its own. A socket holds what Linux grants for the 200 KiB
-/// that Spread asks for.
-const HOST: HostModel = HostModel {
-    receive: Duration::from_nanos(1_800),
-    send: Duration::from_nanos(3_200),
-    picos_per_byte: 300,
-    message: Duration::ZERO,
-    timer: Duration::ZERO,
-    disk: Duration::ZERO,
-    socket: 400 << 10,
-    overhead: 768,
-    wake: Duration::from_micros(5),
-    core: Some(CoreModel { datagram: Duration::from_micros(1), picos_per_byte: 0, ring: 512 }),
-};
-
-/// Their clients: four cores are enough for each to have its own. The cost of a byte, and when and how much a daemon reads and
-/// writes, are set by figure 6.18's throughput of eight daemons.
+/// Clients of the machines of chapter 5: four cores are enough for each to have its own. The cost of a byte, and when and how
+/// much a daemon reads and writes, are set by figure 6.18's throughput of eight daemons.
 const CLIENTS: ClientModel = ClientModel {
     daemon: Duration::from_micros(2),
     client: Duration::from_micros(2),
-    picos_per_byte: 1_300,
+    picos_per_byte: 930,
     packets: 12,
     piece: 32 << 10,
     room: 200 << 10,
@@ -98,24 +82,16 @@ impl Case {
 
     fn site(&self) -> Site {
         let site = self.network.site();
-        Site { delay: site.delay + self.machine.late(), host: HOST, clients: Some(CLIENTS), ..site }
+        Site { delay: site.delay + self.machine.late(), clients: Some(CLIENTS), ..site }
     }
 }
 
 /// How it is run, but for the load.
 pub fn setting(network: &Network) -> String {
-    let Network { name, delay, port, .. } = network;
-    let core = HOST.core.map_or(Duration::ZERO, |core| core.datagram);
     format!(
-        "Daemons on a switch of {name}, {delay:?} on each side of it, ports of {} KiB, sockets of {} KiB. A network core takes \
-         a packet in {core:?}, a daemon that sleeps wakes in {:?}; it receives in {:?} and sends in {:?}, and 0.3 ns a byte. \
-         A message from or to a client takes {:?} on either side, and {} ps a byte; clients have cores of their own. A daemon \
-         looks at them when no packet waits and after {} packets, and then reads and writes up to {} KiB.",
-        port >> 10,
-        HOST.socket >> 10,
-        HOST.wake,
-        HOST.receive,
-        HOST.send,
+        "Daemons on {} A message from or to a client takes {:?} on either side, and {} ps a byte; clients have cores of their \
+         own. A daemon looks at them when no packet waits and after {} packets, and then reads and writes up to {} KiB.",
+        network.setting(),
         CLIENTS.daemon,
         CLIENTS.picos_per_byte,
         CLIENTS.packets,
@@ -128,6 +104,7 @@ mod tests {
     use super::super::ring_grid::{GIGABIT, TEN_GIGABIT};
     use super::*;
     use crate::wires::Places;
+    use consort_sim::CoreModel;
 
     const SCALE: Scale = Scale { seed: 1, quick: true };
 
