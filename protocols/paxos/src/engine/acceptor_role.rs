@@ -64,11 +64,12 @@ impl Paxos {
             self.counters.put_off += 1;
             return;
         }
+        let leads = self.holds_lease(now);
         let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.votes() || blank) else { return };
         if crate::mutated!(self.config, PromisesBelow) {
             acceptor.promised = acceptor.promised.min(ballot);
         }
-        let free = acceptor.is_free_for(from, now);
+        let free = acceptor.is_free_for(from, now) && (!leads || crate::mutated!(self.config, LeadsUnprotected));
         let free = free && !(ballot == acceptor.promised && crate::mutated!(self.config, EqualRefused));
         match if free { acceptor.prepare(ballot) } else { Answer::Refused } {
             Answer::Refused if crate::mutated!(self.config, RefusesSilently) => {}
@@ -119,6 +120,7 @@ impl Paxos {
         };
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.waiting.remove(&at);
+        let replaced = acceptor.accepted.get(&at).filter(|old| old.item != item).cloned();
         if crate::mutated!(self.config, AcceptsBelow) {
             acceptor.promised = acceptor.promised.min(ballot);
         }
@@ -132,6 +134,7 @@ impl Paxos {
         }
         match answer {
             Answer::Granted => {
+                self.hold_payload(replaced);
                 //= X21
                 self.keep(now, &Record::Accepted { ballot, at, item, body }, Then::Vote { ballot, at });
                 if crate::mutated!(self.config, VotesUnkept) {

@@ -241,14 +241,22 @@ impl Paxos {
         self.on_decide(now, at, open.item, 0);
     }
 
+    /// Whether it leads, and a quorum waits for it.
+    pub(super) fn holds_lease(&self, now: Instant) -> bool {
+        //= X70
+        let Role::Leading(leading) = &self.role else { return false };
+        now < leading.lease_until(self.config.quorum(), self.config.lease)
+    }
+
     /// What a coordinator does at intervals.
     pub(super) fn lead_on(&mut self, now: Instant) {
         self.ask_for_promises(now);
         self.lead_if_promised(now);
-        let Role::Leading(leading) = &self.role else { return };
+        if !matches!(self.role, Role::Leading(_)) {
+            return;
+        }
         //= X71
-        let over = now >= leading.lease_until(self.config.quorum(), self.config.lease);
-        if over && !crate::mutated!(self.config, LeadsForEver) {
+        if !self.holds_lease(now) && !crate::mutated!(self.config, LeadsForEver) {
             return self.rest(now);
         }
         self.form_ring(now);

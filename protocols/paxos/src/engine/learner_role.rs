@@ -179,7 +179,9 @@ impl Paxos {
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.waiting.remove(&at);
         let Some(entry) = self.learner.entry(at) else { return };
-        let same = acceptor.accepted.remove(&at).is_some_and(|accepted| accepted.item == entry.item);
+        let accepted = acceptor.accepted.remove(&at);
+        let same = accepted.as_ref().is_some_and(|accepted| accepted.item == entry.item);
+        self.hold_payload(accepted.filter(|_| !same));
         if same && self.noted_up_to == at || crate::mutated!(self.config, LearntUnwritten) {
             self.noted_up_to = self.noted_up_to.max(at + 1);
         }

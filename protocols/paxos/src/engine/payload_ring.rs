@@ -1,5 +1,6 @@
 //! The ring: each link carries each payload once. It is a short cut; what it loses is asked for directly.
 use super::Paxos;
+use crate::acceptor::Accepted;
 use crate::ballot::{Item, ValueId};
 use crate::packet::{Content, Value};
 use consort_types::{Instant, NodeId};
@@ -71,10 +72,7 @@ impl Paxos {
         if hops > 0 && !stops {
             self.pass_on(Content::Value(Value { id, hops: hops - 1, body: body.clone() }));
         }
-        let present = self.learner.present();
-        let is_past = id.view < present.number
-            || id.view == present.number && present.last.get(&id.sender).is_some_and(|last| id.number <= *last);
-        if is_past && !self.is_wanted(&id) {
+        if self.is_past(&id) && !self.is_wanted(&id) {
             return;
         }
         self.pool.insert(id, body);
@@ -83,6 +81,34 @@ impl Paxos {
         self.adopt(now);
         self.take_decided(now);
         self.propose_values(now);
+    }
+
+    /// Whether this value had its place, or can have none any more.
+    fn is_past(&self, id: &ValueId) -> bool {
+        let present = self.learner.present();
+        let had = || present.last.get(&id.sender).is_some_and(|last| id.number <= *last);
+        id.view < present.number || id.view == present.number && had()
+    }
+
+    /// An item is not accepted any more at its instance: another one may still name the payload that only it held.
+    pub(super) fn hold_payload(&mut self, gone: Option<Accepted>) {
+        //= X15
+        if let Some(Accepted { item: Item::Value(id), body: Some(body), .. }) = gone
+            && !self.is_past(&id)
+            && !crate::mutated!(self.config, PayloadReplaced)
+        {
+            self.pool.entry(id).or_insert(body);
+        }
+    }
+
+    /// Values that instances name which are not taken yet.
+    pub(super) fn named(&self) -> std::collections::BTreeSet<ValueId> {
+        let mut named = self.learner.ahead();
+        if let crate::coordinator::Role::Leading(leading) = &self.role {
+            let value = |open: &crate::coordinator::Open| if let Item::Value(id) = open.item { Some(id) } else { None };
+            named.extend(leading.open.values().filter_map(value));
+        }
+        named
     }
 
     /// Whether something that is not decided here names this value.

@@ -217,7 +217,7 @@ impl Paxos {
             self.rest(now);
         }
         self.counters.jumps += 1;
-        let (number, ahead) = (from.present.number, self.learner.ahead());
+        let (number, ahead) = (from.present.number, self.named());
         self.pool.retain(|id, _| id.view >= number || ahead.contains(id));
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.accepted = acceptor.accepted.split_off(&from.at);

@@ -50,7 +50,7 @@ impl Paxos {
     fn on_view(&mut self, now: Instant, before: &Present) {
         let number = self.learner.present().number;
         let members: Vec<_> = self.learner.present().last.keys().copied().collect();
-        let (ahead, keeps) = (self.learner.ahead(), crate::mutated!(self.config, PoolKept));
+        let (ahead, keeps) = (self.named(), crate::mutated!(self.config, PoolKept));
         self.pool.retain(|id, _| id.view >= number || ahead.contains(id) || keeps);
         if let Role::Leading(leading) = &mut self.role {
             leading.offered.clear();

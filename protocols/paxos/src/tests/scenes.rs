@@ -131,6 +131,35 @@ pub fn a_coordinator_stands_again_above_what_one_that_hears_it_has_promised() {
     assert_eq!(views(&world), before, "nothing else happened");
 }
 
+/// Three acceptors, far from each other, of which the coordinator is killed: how often the others lead until all is well.
+fn leads_once_two_are_left(seed: u64) -> u64 {
+    let mut config = crate::Config::new(NodeId(0), (0..3).map(NodeId).collect());
+    let ms = consort_types::Duration::from_millis;
+    (config.beat, config.lease, config.silence, config.retry) = (ms(100), ms(500), ms(1_000), ms(500));
+    let mut world = World::with(seed, config);
+    world.set_apart(90, 90);
+    assert!(world.run_until(9_000, World::is_settled), "{}", world.describe());
+    world.run(seed * 7);
+    let first = leader(&world);
+    world.stop(first, Disk::Kept);
+    let others = || (0..3).filter(|node| *node != first);
+    let led = |world: &World| others().map(|node| gauge(world, node, "terms_led")).sum::<u64>();
+    let before = led(&world);
+    assert!(world.submit((first + 1) % 3, 30));
+    settles(&mut world, 20_000);
+    led(&world) - before
+}
+
+#[test]
+pub fn two_that_are_far_from_each_other_do_not_lead_in_turn() {
+    //= X70 test
+    // Each of them stands before it has heard of the other; then one gives way.
+    for seed in 1..=60 {
+        let led = leads_once_two_are_left(seed);
+        assert!(led <= 2, "lease: seed {seed}: they led {led} times");
+    }
+}
+
 thread_local! {
     /// The names that were asked for, and how many times any of them was.
     static FETCHED: RefCell<(BTreeSet<ValueId>, usize)> = const { RefCell::new((BTreeSet::new(), 0)) };

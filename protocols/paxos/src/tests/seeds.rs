@@ -24,9 +24,15 @@ pub fn draw(seed: u64) -> World {
 
 /// Goes wrong for a while, then is left in peace.
 pub fn run(mut world: World) -> World {
+    go_wrong(&mut world);
+    go_on(&mut world, 6_000);
+    world
+}
+
+fn go_wrong(world: &mut World) {
     let steps = 40 + world.rng.below(80);
     for _ in 0..steps {
-        trouble(&mut world);
+        trouble(world);
         for _ in 0..world.rng.below(6) {
             let (node, len) = (world.rng.below(world.nodes().into()) as u16, world.rng.below(3_000) as usize);
             world.submit(node, len);
@@ -41,15 +47,18 @@ pub fn run(mut world: World) -> World {
         world.run(1);
         (0..world.nodes()).for_each(|node| world.restart(node));
     }
+}
+
+/// All who are up form a view and deliver what they were given, within so many milliseconds.
+fn go_on(world: &mut World, patience: u64) {
     let node = world.rng.below(world.nodes().into()) as u16;
     world.submit(node, 50);
     assert!(
-        world.run_until(6_000, World::is_settled),
+        world.run_until(patience, World::is_settled),
         "liveness: {:?}\n{}",
-        world.judge.owed(&world),
+        world.judge.owed(world),
         world.describe()
     );
-    world
 }
 
 fn trouble(world: &mut World) {
@@ -136,6 +145,35 @@ fn promises_hold_where_disks_stall_and_have_little_room() {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world)));
         assert!(done.is_ok(), "seed {seed}");
     }
+}
+
+/// Where nodes are far from each other: all is well again, and is so still once no more than a majority is left.
+fn run_far(mut world: World) {
+    go_wrong(&mut world);
+    go_on(&mut world, 60_000);
+    let spare = (world.config.acceptors.len() as u64 - 1) / 2;
+    for _ in 0..spare {
+        let gone = world.rng.below(world.config.acceptors.len() as u64) as u16;
+        world.stop(gone, Disk::Kept);
+        let ms = world.rng.below(600);
+        world.run(ms);
+    }
+    go_on(&mut world, 20_000);
+}
+
+#[test]
+fn promises_hold_where_acceptors_are_far_from_each_other() {
+    //= X77 test
+    let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
+    let first = read("FIRST_SEED", 1);
+    let holds = |seed: &u64| {
+        let mut world = draw(*seed);
+        world.set_apart(1, 60);
+        world.story = std::env::var("STORY").is_ok();
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run_far(world))).is_ok()
+    };
+    let red: Vec<_> = (first..first + read("SEEDS", 60)).filter(|seed| !holds(seed)).collect();
+    assert!(red.is_empty(), "seeds {red:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The shortest ways to two values, to an order that differs or to standstill, each one rule away: what Paxos read literally
 //! allows once acceptors restart, forget and are trimmed. Broken on purpose (`mutant.rs`), each rule fails its scene.
 use super::body;
-use super::solo::{LOG, ME, Solo, ballot, beat, lead, named, other, recovered, says};
+use super::solo::{LOG, ME, Solo, ballot, beat, lead, log_start, named, other, recovered, says};
 use crate::ballot::{Ballot, Incarnations, Item};
 use crate::coordinator::Role;
 use crate::packet::{Beat, Content, Told, Value};
@@ -123,6 +123,31 @@ pub fn what_others_accepted_is_proposed_again_once_its_payload_is_held() {
     assert!(says(&said, |c| *c == Content::Fetch(vec![id])));
     let said = solo.hand(other(1), value(other(2), 1, 1, "tea"));
     assert!(says(&said, |c| matches!(c, Content::Accept { at: 0, item: Item::Value(known), .. } if *known == id)));
+}
+
+#[test]
+pub fn a_payload_outlives_the_item_that_alone_held_it() {
+    //= X15 test
+    let (tea, ale) = (named(other(2), 1, 1), named(other(1), 1, 1));
+    let Content::Value(Value { body, .. }) = value(other(2), 1, 1, "tea") else { unreachable!() };
+    let accepted = Record::Accepted { ballot: ballot(1, other(1)), at: 0, item: Item::Value(tea), body: Some(body) };
+    let mut solo = Solo::with(3, &[log_start(), accepted]);
+    let own = loop {
+        (1..3).for_each(|node| drop(solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))))));
+        solo.tick();
+        if let Role::Preparing { ballot, .. } = solo.engine.role() {
+            break *ballot;
+        }
+    };
+    // A later ballot put another value there, and this one behind it.
+    let later = ballot(2, other(1));
+    let told = Told { accepted: vec![(0, later, Item::Value(ale)), (1, later, Item::Value(tea))], ..Told::default() };
+    solo.hand(other(1), Content::Promise { ballot: own, told });
+    solo.hand(other(1), value(other(1), 1, 1, "ale"));
+    assert!(solo.leads());
+    let accepted = &solo.engine.acceptor().unwrap().accepted;
+    let held = accepted.get(&1).is_some_and(|accepted| accepted.body.is_some());
+    assert!(held, "liveness: nobody can accept what its coordinator does not hold: {accepted:?}");
 }
 
 /// It leads in a view of all three.

@@ -70,6 +70,8 @@ pub struct World {
     pub unlinked: BTreeSet<(u16, u16)>,
     dialled: BTreeSet<(u16, u16)>,
     pub loss: f64,
+    /// How far nodes are from each other, in nanoseconds of a packet's way; those that are not named are near.
+    distances: BTreeMap<(u16, u16), u64>,
     incarnations: u64,
     /// Nodes that retain more or less than the others.
     pub retains: BTreeMap<u16, usize>,
@@ -122,6 +124,7 @@ impl World {
             unlinked: BTreeSet::new(),
             dialled: BTreeSet::new(),
             loss: 0.0,
+            distances: BTreeMap::new(),
             incarnations: 1,
             retains: BTreeMap::new(),
             judge: Judge::new(&config),
@@ -137,6 +140,14 @@ impl World {
             world.schedule(0, Event::Start { node });
         }
         world
+    }
+
+    /// Sets each pair of nodes apart by a way that takes so many milliseconds at least, and at most.
+    pub fn set_apart(&mut self, least: u64, most: u64) {
+        for (a, b) in (0..self.nodes()).flat_map(|a| (0..a).map(move |b| (b, a))) {
+            let distance = (least + self.rng.below(most + 1 - least)) * MS;
+            self.distances.insert((a, b), distance);
+        }
     }
 
     pub fn nodes(&self) -> u16 {
@@ -354,7 +365,8 @@ impl World {
             if let Content::Value(value) = &packet.content {
                 self.carried.push((from, node, value.id));
             }
-            let delay = 50_000 + self.rng.below(150_000);
+            let distance = self.distances.get(&(from.min(node), from.max(node))).copied().unwrap_or_default();
+            let delay = distance + 50_000 + self.rng.below(150_000);
             let cut = self.cuts.contains(&(from, node));
             if lane != Lane::Reliable {
                 if !(cut || self.rng.chance(self.loss)) {
