@@ -246,8 +246,9 @@ impl Opener {
     fn drop_key(&mut self, epoch: KeyEpoch) {
         self.ring = self.ring.clone().without(|known| known == epoch);
         self.epochs.forget(epoch);
+        let in_use = self.epochs.in_use();
         for peer in self.peers.values_mut() {
-            peer.proven.iter_mut().chain(&mut peer.candidates).for_each(|session| session.forget(epoch));
+            peer.proven.iter_mut().chain(&mut peer.candidates).for_each(|session| session.forget(epoch, in_use));
         }
     }
 

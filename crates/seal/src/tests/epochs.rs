@@ -119,3 +119,60 @@ fn who_lacks_the_epoch_is_told_which_and_whose() {
     assert_eq!(one.open(&new), Err(Unopened::KeyEpoch(2, NodeId(2))));
     assert_eq!(two.open(&old), Err(Unopened::KeyEpoch(1, NodeId(1))));
 }
+
+/// Somebody with the key of epoch 1 seals in the name of `one`, with a counter that is far ahead in each kind.
+fn far_ahead(one: &End) -> Vec<BytesMut> {
+    let mut other = Sealer::new(&ring_of(&[1]), &one.identity, *one.sealer.salt()).unwrap();
+    other.skip_to(1 << 40);
+    let seal = |kind: u8| {
+        let mut datagram = plain(&one.identity, kind, b"of somebody else");
+        other.seal(None, &mut datagram).unwrap();
+        datagram
+    };
+    [0, 1, 2, 3, 16, 17, 18].map(seal).into()
+}
+
+#[test]
+fn whoever_is_kept_out_by_what_another_sealed_in_its_name_is_heard_with_the_next_key() {
+    let (now, mut one, mut two) = pair();
+    assert!(far_ahead(&one).iter().all(|sealed| two.open(sealed).is_ok()), "the key is the same");
+    let kept_out = one.seal(1, b"kept out");
+    assert_eq!(two.open(&kept_out), Err(Unopened::Replayed));
+    let members = [one.identity.me, two.identity.me];
+    adopt(&mut one, 2, &members, now);
+    adopt(&mut two, 2, &members, now);
+    for kind in [0, 1, 2, 3, 16, 17, 18] {
+        let sealed = one.seal(kind, b"heard again");
+        assert_eq!(two.packet(&sealed), Ok(b"heard again".to_vec()), "kind {kind}");
+        assert_eq!(two.open(&sealed), Err(Unopened::Replayed), "kind {kind}");
+    }
+    assert_eq!(two.open(&kept_out), Err(Unopened::Replayed), "the old key's windows go on while it is held");
+}
+
+#[test]
+fn what_was_sealed_with_a_key_before_its_sender_was_believed_is_not_taken_with_it() {
+    let (mut now, mut one, mut two) = (Instant::ZERO, end(1, &[2, 1]), end(2, &[2, 1]));
+    meet(&mut now, &mut [&mut one, &mut two], |_| {});
+    let recorded: Vec<_> = [0, 1, 2].map(|kind| one.seal(kind, b"recorded")).into();
+    // The receiver starts anew.
+    let mut anew = End::new(two.identity, &ring_of(&[2, 1]), salt(Cipher::preferred(), 99));
+    meet(&mut now, &mut [&mut one, &mut anew], |_| {});
+    assert!(anew.hears(&one));
+    for sealed in &recorded {
+        assert_eq!(anew.open(sealed), Err(Unopened::Replayed));
+    }
+}
+
+#[test]
+fn a_next_key_that_was_lost_and_came_back_opens_nothing_twice() {
+    let (mut now, mut one, mut two) = (Instant::ZERO, end(1, &[1, 2]), end(2, &[2, 1]));
+    meet(&mut now, &mut [&mut one, &mut two], |_| {});
+    let early = two.seal(1, b"early");
+    assert_eq!(one.open(&early), Err(Unopened::NotAdopted(NodeId(2))));
+    assert!(one.opener.hold(&ring_of(&[1])) && one.opener.hold(&ring_of(&[1, 2])));
+    let me = one.identity.me;
+    adopt(&mut one, 2, &[me], now);
+    assert_eq!(one.open(&early), Err(Unopened::Replayed));
+    let live = two.seal(1, b"live");
+    assert_eq!(one.packet(&live), Ok(b"live".to_vec()));
+}
