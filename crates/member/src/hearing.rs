@@ -55,6 +55,11 @@ impl HearingTable {
         Self { fresh_for, ..Self::default() }
     }
 
+    /// How long what was heard counts.
+    pub const fn fresh_for(&self) -> Duration {
+        self.fresh_for
+    }
+
     /// Whether this is the latest incarnation heard of a node; notes that it, or that an earlier one, was heard. An
     /// incarnation that is not heard any more is forgotten when an earlier one is: it may never have been, and who
     /// speaks lives.

@@ -19,8 +19,8 @@ pub struct Presence {
     pub wants: Option<ViewId>,
     /// Counts gatherings, so that late JOINs are known.
     pub episode: u64,
-    /// The latest gathering heard of each other member.
-    pub episodes: BTreeMap<MemberId, u64>,
+    /// The latest gathering heard of each other member, and when that was.
+    pub episodes: BTreeMap<MemberId, (u64, Instant)>,
     rng: Rng,
     annotation: Bytes,
     beacons: u64,
@@ -136,14 +136,15 @@ impl Presence {
         twin
     }
 
-    /// Notes what a JOIN tells of its sender; false if it is of an earlier gathering.
+    /// Notes what a JOIN tells of its sender; false if it is of an earlier gathering than one that was heard lately.
     pub fn notes_join(&mut self, now: Instant, from: MemberId, join: &Proposal) -> bool {
         //= M18
-        let last = self.episodes.entry(from).or_default();
-        if join.episode < *last {
+        // One that is not heard any more may never have been: else one false packet would keep its sender out.
+        let latest = self.episodes.get(&from).filter(|(_, at)| now.since(*at) < self.heard.fresh_for());
+        if latest.is_some_and(|(episode, _)| join.episode < *episode) {
             return false;
         }
-        *last = join.episode;
+        self.episodes.insert(from, (join.episode, now));
         self.episodes.retain(|member, _| member.node != from.node || *member == from);
         self.numbers.saw(join.number);
         self.heard.note_hears(from, now, join.heard.clone());

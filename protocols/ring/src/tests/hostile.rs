@@ -77,6 +77,21 @@ fn one_lie_does_not_use_up_all_ring_numbers() {
 }
 
 #[test]
+fn a_join_of_a_gathering_to_come_does_not_keep_its_sender_out() {
+    //= M18 test
+    for episode in [50, u64::MAX] {
+        let mut net = Net::formed(3, |_| {});
+        let mut lie = net.join_of(1);
+        lie.proposal.episode = episode;
+        net.hand(1, 0, RingPacket::Join(lie.clone()));
+        net.hand(1, 2, RingPacket::Join(lie));
+        forms_again(&mut net);
+        net.restart(0);
+        forms_again(&mut net);
+    }
+}
+
+#[test]
 fn a_commit_token_cannot_claim_more_places_than_it_has_bytes_for() {
     //= M41 test
     let ring = |number| crate::RingId { number, representative: member(1) };
@@ -226,6 +241,7 @@ fn whatever_reads_well_is_survived() {
         for round in 0..300 {
             lie(&mut rng, &mut net, if round % 30 == 0 { 300_000 } else { 2_000 });
         }
+        forms_again(&mut net);
     }
 }
 
