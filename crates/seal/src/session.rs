@@ -51,6 +51,7 @@ impl Session {
     }
 
     fn check(&self, view: &SealedView) -> Result<(), Unopened> {
+        //= K11
         let check = |windows: &Windows| {
             let window = windows.get(view.place).ok_or(Unopened::Foreign)?;
             window.check(view.counter).map_err(|_| Unopened::Replayed)

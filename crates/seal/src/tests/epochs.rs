@@ -134,6 +134,7 @@ fn far_ahead(one: &End) -> Vec<BytesMut> {
 
 #[test]
 fn whoever_is_kept_out_by_what_another_sealed_in_its_name_is_heard_with_the_next_key() {
+    //= K11 test
     let (now, mut one, mut two) = pair();
     assert!(far_ahead(&one).iter().all(|sealed| two.open(sealed).is_ok()), "the key is the same");
     let kept_out = one.seal(1, b"kept out");
