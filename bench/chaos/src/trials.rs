@@ -4,6 +4,7 @@
 //! trial      what there is to try              stage    namespaces, daemons and clients of one trial
 //! networks   a stale ARP entry, a wrong address, a forged beacon             forge
 //! attack     datagrams of somebody without the key                       capture  flood
+//! insider    packets of somebody with the key                            impostor  lies
 //! hosts      daemons that are stopped or killed, programs that compete       stress
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
 //! sessions   sessions that are cut off by a relay                            receivers
@@ -20,9 +21,12 @@ mod capture;
 mod flood;
 mod forge;
 mod hosts;
+mod impostor;
+mod insider;
 mod joiner;
 mod keepers;
 mod leadership;
+mod lies;
 mod networks;
 mod options;
 mod outcome;

@@ -276,6 +276,16 @@ impl<'a> Fleet<'a> {
         Client::connect(&address(&self.directory, node), &options).and_then(|mut me| me.status(ANSWER))
     }
 
+    /// Has a node's daemon read its files again.
+    pub fn reload(&self, node: usize) {
+        self.homes[node].running.iter().for_each(|process| process.signal(Signal::HUP));
+    }
+
+    /// Whether a node's daemon that runs has said this on its standard error.
+    pub fn has_said(&self, node: usize, words: &str) -> bool {
+        self.homes[node].running.as_ref().is_some_and(|process| process.has_said(words))
+    }
+
     /// The process of a daemon that runs.
     pub fn id(&self, node: usize) -> Option<u32> {
         self.homes[node].running.as_ref().map(Process::id)

@@ -70,7 +70,7 @@ fn attacked(
     })
 }
 
-fn make_key(program: &Path, key: &Path) -> Result<(), String> {
+pub fn make_key(program: &Path, key: &Path) -> Result<(), String> {
     let made = Command::new(program).arg("keygen").arg(key).stdout(Stdio::null()).status();
     match made {
         Ok(status) if status.success() => Ok(()),

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, Protocol, RecvFlags, SocketType, recv, socket};
 
-/// IPv4, as a packet socket is asked for it: in the network's byte order.
+/// IPv4 that arrives, and whatever arrives or leaves, as a packet socket is asked for them: in the network's byte order.
 const IPV4: u32 = 0x0800_u16.to_be() as u32;
+const ALL: u32 = 0x0003_u16.to_be() as u32;
 const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 /// What no datagram of a daemon exceeds by default; longer ones are several that the kernel has not parted yet.
@@ -23,12 +24,24 @@ pub struct Datagram {
     pub bytes: Vec<u8>,
 }
 
-/// Captures for so long, or until there are so many. Must run in the namespace.
+/// Captures what arrives for so long, or until there are so many. Must run in the namespace.
 ///
 /// # Errors
 /// The system's.
 pub fn capture(span: Duration, most: usize) -> io::Result<Vec<Datagram>> {
-    let protocol = std::num::NonZeroU32::new(IPV4).map(Protocol::from_raw);
+    read(IPV4, span, most)
+}
+
+/// The same with what leaves: what a host sends to all of itself is seen there alone, and all else twice.
+///
+/// # Errors
+/// The system's.
+pub fn capture_both(span: Duration, most: usize) -> io::Result<Vec<Datagram>> {
+    read(ALL, span, most)
+}
+
+fn read(protocol: u32, span: Duration, most: usize) -> io::Result<Vec<Datagram>> {
+    let protocol = std::num::NonZeroU32::new(protocol).map(Protocol::from_raw);
     let wire = socket(AddressFamily::PACKET, SocketType::DGRAM, protocol)?;
     set_socket_timeout(&wire, Timeout::Recv, Some(TURN))?;
     let (mut captured, mut room, until) = (Vec::new(), vec![0; 65_536], Instant::now() + span);
@@ -44,7 +57,8 @@ pub fn capture(span: Duration, most: usize) -> io::Result<Vec<Datagram>> {
 
 /// What an IPv4 packet carries, where that is one whole datagram.
 fn datagram(packet: &[u8]) -> Option<Datagram> {
-    let header = usize::from(packet.first()? & 0x0f) * 4;
+    let first = packet.first()?;
+    let header = usize::from(first & 0x0f) * 4;
     let (ip, rest) = (packet.get(..20)?, packet.get(header..)?);
     // Neither more fragments nor an offset.
     let is_whole = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff == 0;
@@ -55,7 +69,7 @@ fn datagram(packet: &[u8]) -> Option<Datagram> {
         SocketAddrV4::new(Ipv4Addr::new(ip[0], ip[1], ip[2], ip[3]), u16::from_be_bytes([udp[0], udp[1]]))
     };
     let (from, to) = (end(&ip[12..16], &udp[..2]), end(&ip[16..20], &udp[2..4]));
-    (ip[9] == UDP && is_whole).then_some(Datagram { from, to, bytes })
+    (first >> 4 == 4 && ip[9] == UDP && is_whole).then_some(Datagram { from, to, bytes })
 }
 
 #[cfg(test)]
@@ -87,5 +101,8 @@ mod tests {
         assert_eq!(datagram(&packet(17, 0, 7, b"abc")), None, "shorter than its header");
         assert_eq!(datagram(&packet(17, 0, 11, b"abc")[..19]), None);
         assert_eq!(datagram(&[]), None);
+        let mut other = packet(17, 0x4000, 11, b"abc");
+        other[0] = 0x65;
+        assert_eq!(datagram(&other), None, "IPv6");
     }
 }

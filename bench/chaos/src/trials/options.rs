@@ -27,9 +27,9 @@ is 1. It ends with 1 where a goal was missed.
                    [built for release]
   --setting LINE   a line more in the file of each daemon, for example
                    'scheduling = \"auto\"'; given again, all of them
-  --seconds S      how long the faults of networks and the troubles of leaders
-                   and replicas last, and how long a receiver reads nothing,
-                   5 to 3600 [36]
+  --seconds S      how long the faults of networks, floods, the lies of an insider
+                   and the troubles of leaders and replicas last, and how long
+                   a receiver reads nothing, 5 to 3600 [36]
   --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
   --crashes N      how many daemons are killed, 1 to 100 [5]
   --stops N        how often daemons are stopped, 1 to 100 [12]
@@ -147,6 +147,8 @@ mod tests {
         assert_eq!(read(&[]).unwrap().trials.len(), TRIALS.len());
         assert_eq!(read(&["joiner", "--state", "5", "--transfer", "2"]).unwrap().lengths.state, 5_000_000);
         assert_eq!(read(&["attack", "--senders", "3"]).unwrap().lengths.senders, 3);
+        let insider = read(&["insider", "--seconds", "12"]).unwrap();
+        assert_eq!((insider.trials[0].name, insider.lengths.network), ("insider", Duration::from_secs(12)));
         assert_eq!(read(&["replica", "--reads", "local"]).unwrap().reads, Reads::Local);
         let set = read(&["--setting", "a = 1", "--setting", "b = 2"]).unwrap();
         assert_eq!(set.settings, "a = 1\nb = 2\n");
@@ -164,6 +166,10 @@ mod tests {
         assert!(refused(&["flood"]).starts_with("there is no trial `flood`; there are: stale-arp, "));
         assert_eq!(refused(&["--crashes", "0"]), "--crashes: `0` does not fit; give a number from 1 to 100");
         assert!(refused(&["--consort", "/nowhere/consort"]).starts_with("--consort: /nowhere/consort: "));
+        assert_eq!(
+            refused(&["insider", "--seconds", "1"]),
+            "--seconds: `1` does not fit; give a number from 5 to 3600"
+        );
         assert_eq!(refused(&["--senders", "0"]), "--senders: `0` does not fit; give a number from 1 to 16");
         assert_eq!(refused(&["--state", "0"]), "--state: `0` does not fit; give a number from 1 to 8000");
         assert_eq!(refused(&["--reads", "dirty"]), "--reads: no keeper reads `dirty`; use ordered or local");

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{attack, hosts, joiner, leadership, networks, readers, replica, sessions, slow};
+use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, sessions, slow};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 28] = [
+pub static TRIALS: [Trial; 29] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -43,6 +43,11 @@ pub static TRIALS: [Trial; 28] = [
         name: "attack-restart",
         about: "the same while n3 is killed and comes back: two views",
         run: attack::restart,
+    },
+    Trial {
+        name: "insider",
+        about: "somebody with the key lies in all names: no daemon ends, and once it stops all is well again",
+        run: insider::ring,
     },
     Trial {
         name: "deaf-300",

@@ -187,6 +187,8 @@ impl Watch {
 
 impl Ear {
     fn beat(&mut self, now: Instant, said: Option<Instant>, every: Duration) {
+        // Nobody sent it yet: it is forged, and tells nothing of those that follow.
+        let said = said.filter(|said| *said <= now);
         self.unexpected += usize::from(said <= self.sent);
         self.sent = self.sent.max(said);
         let under_way =
@@ -226,5 +228,8 @@ mod tests {
         assert_eq!(ear.unexpected, 1, "who sent it is not known");
         ear.beat(at(1_601), Some(at(200)), every);
         assert_eq!(ear.unexpected, 2, "it came before");
+        ear.beat(at(1_701), Some(at(9_000)), every);
+        ear.beat(at(1_801), Some(at(1_800)), every);
+        assert_eq!(ear.unexpected, 3, "one was of a time to come");
     }
 }
