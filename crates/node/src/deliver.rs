@@ -53,6 +53,8 @@ impl<E: Engine> Node<E> {
             Output::Beacon { from, annotation } => self.on_digest(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
+            // Nobody here reads it.
+            Output::Passed { .. } => {}
         }
         None
     }

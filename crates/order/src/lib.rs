@@ -73,6 +73,10 @@ pub struct Submission {
     pub payload: Payload,
 }
 
+/// What messages may be about, as a number that stands for the name of a group. Two groups may have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Topic(pub u16);
+
 /// Why a message was not accepted. Nothing changed; nothing was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
@@ -146,6 +150,15 @@ pub enum Output<P> {
     },
     /// The next message of a stream, its place final.
     Deliver(Delivery),
+    /// Here stands a message of topics that this node does not read; others are given it.
+    Passed {
+        /// In which order it stands.
+        stream: OrderStream,
+        /// Where.
+        position: Position,
+        /// Who sent it.
+        sender: MemberId,
+    },
     /// Every member holds all messages of a stream up to here.
     Stable {
         /// Which stream.
@@ -268,6 +281,28 @@ pub trait Engine {
     /// # Errors
     /// [`Refused`] says why not; nothing changed.
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused>;
+
+    /// Takes a message that only nodes need that read one of these topics; without topics, or with too many, all need it.
+    /// Others may be given it all the same, by most engines always.
+    ///
+    /// # Errors
+    /// [`Refused`] says why not; nothing changed.
+    fn submit_to(&mut self, now: Instant, submission: Submission, _topics: &[Topic]) -> Result<MessageId, Refused> {
+        self.submit(now, submission)
+    }
+
+    /// Whether this engine spares nodes what they do not read. To others nobody need tell topics.
+    fn filters(&self) -> bool {
+        false
+    }
+
+    /// From here on this node needs messages of these topics only, and those for all. Before the first word it needs all.
+    fn read(&mut self, _now: Instant, _topics: &[Topic]) {}
+
+    /// Whether this node is given every message of a topic that stands behind what it submits from here on.
+    fn reads(&self, _topic: Topic) -> bool {
+        true
+    }
 
     /// A packet came. Packets of strangers, of earlier incarnations, and duplicates are the engine's to drop and count.
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Self::Packet);

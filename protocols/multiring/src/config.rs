@@ -1,5 +1,5 @@
 //! Every knob of the engine, with its advice.
-use crate::carrier::HEADER;
+use crate::carrier::{CARRIED_LEAST, HEADER, TOPICS_LEN};
 use crate::layout::{Layout, RingNodes};
 use crate::packet::RING_LEN;
 use consort_member::vs::{MembershipSettings, MembershipTimeouts};
@@ -63,7 +63,7 @@ impl Config {
 
     /// The settings of one ring: it takes messages with what stands before them here.
     pub fn of_ring(&self, ring: &RingNodes) -> RingConfig {
-        let message_max = self.ring.message_max + HEADER;
+        let message_max = (self.ring.message_max + TOPICS_LEN + HEADER).max(CARRIED_LEAST);
         RingConfig {
             members: ring.nodes.clone(),
             // Its packets travel behind the ring's number.
@@ -80,6 +80,8 @@ impl Config {
     /// Those of the membership of the whole network.
     pub(crate) fn membership(&self) -> MembershipSettings {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
+        //= TM43
+        settings.links = self.rings.iter().map(|ring| ring.nodes.clone()).collect();
         settings.primary = self.ring.primary.clone();
         settings.timers = self.membership.scaled(self.membership_percent());
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;

@@ -16,5 +16,11 @@ consort_types::mutants!(
     TellsNothing "tells nobody what it has handed out",
     FetchUnanswered "answers nobody who lacks messages of a view that is being closed",
     RestForgotten "hands out nothing of what is left of a view",
+    ReadsAtOnce "takes a topic for read as soon as it has said so",
+    OneEcho "takes a topic for read once one gateway has echoed",
+    UntoldReadNothing "takes who has not told what it reads for one that reads nothing",
+    NextRingOnly "asks only for readers in the next ring",
+    PassedLate "tells of what it did not send on behind what follows",
+    PassedForgotten "tells nobody of what it did not send on",
     VoidLost "does not send again what had no place in the view that ended",
 );

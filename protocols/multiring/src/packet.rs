@@ -210,6 +210,11 @@ impl RelayedContent {
 }
 
 impl Piece {
+    /// Whether it stands for a message without its bytes.
+    pub const fn is_passed(&self) -> bool {
+        self.level & crate::carrier::WITHOUT_BYTES != 0
+    }
+
     /// What it takes of a packet.
     pub const fn size(&self) -> usize {
         PIECE_HEADER + self.bytes.len()

@@ -1,10 +1,10 @@
 //! One ring at this node: its engine, and how far it serves the view of the network.
-use crate::carrier::{Carrier, CarrierContent};
+use crate::carrier::{CarriedMessage, Carrier, CarrierContent, MESSAGE_COST, PASSED};
 use crate::config::{Config, ConfigError};
 use crate::horizon::Horizon;
 use crate::key::RingNumber;
 use crate::layout::RingNodes;
-use consort_order::{Engine, Submission};
+use consort_order::{Engine, Submission, Topic};
 use consort_ring::Ring;
 use consort_types::{Class, Incarnation, Instant, MemberId, OrderStream, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,6 +32,12 @@ pub struct Port {
     pub told: BTreeMap<RingNumber, Horizon>,
     /// What was told last is not handed out yet.
     pub telling: bool,
+    /// What was not sent on here, and its nodes are yet to be told of.
+    pub passed: Vec<CarriedMessage>,
+    /// What was told last of that is not handed out yet.
+    pub passing: bool,
+    /// What the nodes on its side read; none where somebody reads everything, or has not told.
+    pub readers: Option<BTreeSet<Topic>>,
     /// It said good-bye.
     pub left: bool,
 }
@@ -84,6 +90,9 @@ impl Port {
             out_bytes: 0,
             told: BTreeMap::new(),
             telling: false,
+            passed: Vec::new(),
+            passing: false,
+            readers: None,
             left: false,
         })
     }
@@ -112,12 +121,14 @@ impl Port {
         self.marks.retain(|other, _| other.number >= view.number);
         self.told.clear();
         self.drop_out();
-        self.telling = false;
+        (self.telling, self.passing) = (false, false);
+        self.readers = None;
     }
 
     /// Nothing that waits here is sent any more.
     pub fn drop_out(&mut self) {
         self.out.clear();
+        self.passed.clear();
         self.out_bytes = 0;
     }
 
@@ -149,6 +160,35 @@ impl Port {
             (true, _) => Phase::Shut,
             (false, true) => Phase::Open,
             (false, false) => Phase::Forming,
+        }
+    }
+
+    /// Whether nobody on its side reads a message.
+    pub fn is_unread(&self, data: &CarriedMessage) -> bool {
+        //= TM50
+        let (Some(readers), Some(mut topics)) = (&self.readers, data.message.topics()) else { return false };
+        let mut none = true;
+        topics.all(|topic| {
+            none = false;
+            !readers.contains(&topic)
+        }) && !none
+    }
+
+    /// Keeps a message in mind that is not sent on here.
+    pub fn pass(&mut self, view: ViewId, data: &CarriedMessage) {
+        //= TM51
+        self.passed.push(CarriedMessage { message: data.message.without_bytes(), ..*data });
+        if self.passed.len() >= PASSED {
+            self.tell_passed(view);
+        }
+    }
+
+    /// Puts what was not sent on here behind all that waits, without its bytes.
+    pub fn tell_passed(&mut self, view: ViewId) {
+        //= TM51
+        if !self.passed.is_empty() {
+            let content = CarrierContent::Passed(std::mem::take(&mut self.passed));
+            self.push(Carrier { view, content });
         }
     }
 
@@ -192,6 +232,8 @@ impl Port {
 fn cost(carrier: &Carrier) -> usize {
     match &carrier.content {
         CarrierContent::Data(data) => data.message.cost(),
+        CarrierContent::Passed(messages) => messages.len() * MESSAGE_COST,
+        CarrierContent::Reads(reads) => 64 + 2 * reads.topics.as_ref().map_or(0, Vec::len),
         _ => 64,
     }
 }

@@ -161,7 +161,7 @@ mod tests {
 
     fn message(text: &'static str) -> Message {
         let payload = bytes::Bytes::from_static(text.as_bytes()).into();
-        Message { class: Class::Client, service: Service::Agreed, makes_primary: false, payload }
+        Message { class: Class::Client, service: Service::Agreed, makes_primary: false, passed: false, payload }
     }
 
     const fn key(stamp: u64, ring: u8) -> Key {

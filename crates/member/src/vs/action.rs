@@ -24,6 +24,8 @@ pub struct AgreedSet {
     pub holders: Vec<MemberId>,
     /// How many packets of each member some of them knows to be held by every member of the view.
     pub stable: Vec<u64>,
+    /// Others of that view go on, too, but apart from these: what was between them does not.
+    pub apart: bool,
 }
 
 /// The step from one view to the next.

@@ -10,7 +10,7 @@ use super::working::Working;
 use super::{AgreedSet, Holdings, MembershipAction, NextState, ViewChange};
 use crate::{Policy, Proposal, Reason, Sets, Why};
 use consort_order::Destination;
-use consort_types::{Instant, MemberId, Primary, View, ViewId, ViewKind};
+use consort_types::{Instant, MemberId, NodeId, Primary, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state's data.
@@ -182,7 +182,9 @@ impl Attempt {
         let mut olds: Vec<OldView> = Vec::new();
         for (index, member) in (0..).zip(&self.members) {
             let Some((view, holding)) = self.lead.told.get(member) else { continue };
-            let at = olds.iter().position(|old| old.view == *view).unwrap_or_else(|| {
+            let side = self.side(io, *member, *view);
+            let joins = |old: &OldView| old.view == *view && old.from.first().is_some_and(|one| side.contains(one));
+            let at = olds.iter().position(joins).unwrap_or_else(|| {
                 let entries = vec![HoldingsEntry { holder: index, ..HoldingsEntry::default() }; holding.len()];
                 olds.push(OldView { view: *view, from: Vec::new(), entries });
                 olds.len() - 1
@@ -199,6 +201,24 @@ impl Attempt {
             }
         }
         HoldingsPlan { view: self.view, members: self.members.clone(), olds }
+    }
+
+    /// The members that come from the same old view as this one, and have others of it between them and this one alone.
+    fn side(&self, io: &MembershipIo, member: MemberId, view: ViewId) -> BTreeSet<u16> {
+        //= V12
+        let from = |other: &MemberId| self.lead.told.get(other).is_some_and(|(old, _)| *old == view);
+        let old: Vec<_> = (0..).zip(&self.members).filter(|(_, other)| from(other)).collect();
+        let links = &io.settings.links;
+        if links.is_empty() || super::mutated!(io, LinksIgnored) {
+            return old.into_iter().map(|(index, _)| index).collect();
+        }
+        let (mut reached, mut open) = (BTreeSet::new(), vec![member.node]);
+        while let Some(node) = open.pop() {
+            let linked = |other: NodeId| links.iter().any(|link| link.contains(&node) && link.contains(&other));
+            let next = old.iter().filter(|(_, other)| linked(other.node));
+            open.extend(next.filter(|(index, _)| reached.insert(*index)).map(|(_, other)| other.node));
+        }
+        reached
     }
 
     /// The proposer told what all hold together.
@@ -427,8 +447,10 @@ fn pairs(holding: &Holdings) -> Vec<(u64, u64)> {
 /// What the plan says of this member's own old view; `None` where it cannot be true.
 fn cut(io: &MembershipIo, plan: &HoldingsPlan, told: &Holdings) -> Option<AgreedSet> {
     //= V12
-    let old = plan.olds.iter().find(|old| old.view == io.installed.id)?;
     let name = |index: &u16| plan.members.get(usize::from(*index)).copied();
+    let is_mine =
+        |old: &&OldView| old.view == io.installed.id && old.from.iter().any(|index| name(index) == Some(io.me));
+    let old = plan.olds.iter().find(is_mine)?;
     let together = old.from.iter().map(name).collect::<Option<Vec<_>>>()?;
     let holders = old.entries.iter().map(|entry| name(&entry.holder)).collect::<Option<Vec<_>>>()?;
     let less = old.entries.iter().zip(&told.held).any(|(entry, held)| entry.held < *held);
@@ -444,5 +466,6 @@ fn cut(io: &MembershipIo, plan: &HoldingsPlan, told: &Holdings) -> Option<Agreed
     if super::mutated!(io, OwnStable) {
         stable.clone_from(&told.stable);
     }
-    Some(AgreedSet { together, held, holders, stable })
+    let apart = plan.olds.iter().filter(|other| other.view == old.view).count() > 1;
+    Some(AgreedSet { together, held, holders, stable, apart })
 }

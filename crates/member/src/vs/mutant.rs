@@ -2,6 +2,7 @@
 
 consort_types::mutants!(
     OwnCut "takes what it holds itself for the agreed set",
+    LinksIgnored "lets members go on together that had others between them",
     FirstTellerOnly "plans with what the first teller of each old view holds",
     InstallsUnready "installs as soon as it is complete itself",
     NewViewIgnored "does not take a packet of the new view for its install, nor answers who is ready",

@@ -115,6 +115,8 @@ impl<E: Engine> Bare<E> {
             Output::Left => MachineOutput::Left,
             // For layers that a bare engine lacks.
             Output::Beacon { .. } | Output::Interrupted { .. } => return None,
+            // It reads everything.
+            Output::Passed { .. } => return None,
         })
     }
 }

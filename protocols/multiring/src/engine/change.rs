@@ -5,7 +5,7 @@ use crate::packet::RelayedContent;
 use crate::port::Part;
 use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
 use consort_order::{Destination, Engine, Output};
-use consort_types::Instant;
+use consort_types::{Instant, View, ViewId, ViewKind};
 
 impl MultiRing {
     /// Does what the membership asks for. Whether it asked for anything.
@@ -95,6 +95,9 @@ impl MultiRing {
             self.hand_out_rest(&mut room);
             self.take_back(&mut room);
             self.queue.close_gate(change.view.id);
+            if change.cut.apart {
+                self.install_between(closing, &change.view);
+            }
         }
         (self.tell_due, self.primary_due) = (false, false);
         let view = change.view;
@@ -104,7 +107,19 @@ impl MultiRing {
         for ring in self.ports.keys().copied().collect::<Vec<_>>() {
             self.begin(ring);
         }
+        self.begin_reads();
         self.tell_soon(now);
+    }
+
+    /// Others of the old view come to the next one apart from this side. So this side has a view of its own between the two, in
+    /// which nothing is sent. Numbers of views leave gaps, and one has one only by its representative.
+    fn install_between(&mut self, closing: &View, next: &View) {
+        //= TM43
+        let Some(representative) = closing.members.first().copied() else { return };
+        let id = ViewId { number: next.id.number - 1, representative };
+        for kind in [ViewKind::Regular, ViewKind::Transitional] {
+            self.output.push_back(Output::Install(View { id, kind, ..closing.clone() }));
+        }
     }
 
     /// What no ring took into the view that ended is sent anew, in its order.

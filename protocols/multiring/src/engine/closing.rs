@@ -159,6 +159,8 @@ impl MultiRing {
         if pieces.is_empty() {
             return;
         }
+        //= TM55
+        let to_all = to_all && pieces.iter().all(|piece| !piece.is_passed());
         self.counters.pieces_sent += pieces.len() as u64;
         let to = (!to_all).then_some(request.asker.node);
         for pieces in packed(pieces, packet_room) {
@@ -201,20 +203,24 @@ impl MultiRing {
         (pieces, (number, offset))
     }
 
-    /// A request passes by that this node can answer itself, as it holds what is wanted: it answers, and sends nothing on.
+    /// A request passes by. Where this node holds what is wanted it answers itself, and sends nothing on. Nor does it where it
+    /// does not close the same view: what comes back would not be what those on this side are to have.
     pub(super) fn answers_instead(&mut self, now: Instant, ring: RingNumber, relayed: &Relayed) -> bool {
         //= TM41
         let RelayedContent::Wants { view, member, number, offset } = relayed.content else { return false };
         let member = usize::from(member);
         let stands = view == self.vs.view().id && self.vs.is_member(relayed.from);
         let frozen = matches!(self.stage, Stage::Frozen | Stage::Closing(_));
+        if !stands || !frozen {
+            //= TM55
+            return true;
+        }
         let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
-        let answers = stands && frozen && holds;
-        if answers {
+        if holds {
             let first = (number, offset as usize);
             self.on_wants(now, Request { asker: relayed.from, ring, member, first });
         }
-        answers
+        holds
     }
 
     fn piece(&self, member: usize, number: u64, offset: usize, most: usize) -> Option<Piece> {

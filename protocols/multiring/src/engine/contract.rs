@@ -1,12 +1,13 @@
 //! As an engine.
 use super::{MultiRing, Stage};
+use crate::carrier::{Message, TOPICS};
 use crate::journal::Journal;
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet};
 use crate::port::Phase;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, Topic,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -40,16 +41,43 @@ impl Engine for MultiRing {
     }
 
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
+        self.submit_to(now, submission, &[])
+    }
+
+    fn submit_to(&mut self, now: Instant, submission: Submission, topics: &[Topic]) -> Result<MessageId, Refused> {
+        let (len, max) = (submission.payload.len(), self.config.ring.message_max);
         if submission.stream != OrderStream(0) {
             return Err(Refused::NoSuchStream { stream: submission.stream });
         }
         if self.vs.is_leaving() {
             return Err(Refused::Leaving);
         }
+        if len > max {
+            return Err(Refused::TooLarge { len, max });
+        }
         self.vs.wake(now);
-        let id = self.queue.push(submission)?;
+        //= TM50
+        let topics = if topics.len() > TOPICS { &[] } else { topics };
+        let payload = Message::with_topics(topics, &submission.payload);
+        let id = self.queue.push(Submission { payload, ..submission })?;
         self.settle(now);
         Ok(id)
+    }
+
+    fn filters(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, now: Instant, topics: &[Topic]) {
+        //= TM52
+        if self.own_reads.set(topics) {
+            self.vs.wake(now);
+            self.settle(now);
+        }
+    }
+
+    fn reads(&self, topic: Topic) -> bool {
+        self.is_read(topic)
     }
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {

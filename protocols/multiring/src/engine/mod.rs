@@ -4,6 +4,7 @@
 //! contract  as an engine                    rings    what the rings' engines hand out
 //! sending   what this node puts on rings    order    handing out by stamps, and letting go
 //! relay     packets over several rings      change   from one view to the next
+//! reading   what nodes read, so that gateways need not send on the rest
 //! closing   what members that go on together tell and give each other before the next view
 //! told      counters and state
 //! ```
@@ -11,12 +12,13 @@ mod change;
 mod closing;
 mod contract;
 mod order;
+mod reading;
 mod relay;
 mod rings;
 mod sending;
 mod told;
 
-use crate::carrier::MESSAGE_COST;
+use crate::carrier::{MESSAGE_COST, TOPICS_LEN};
 use crate::config::{Config, ConfigError};
 use crate::horizon::Horizons;
 use crate::journal::Journal;
@@ -30,6 +32,7 @@ use consort_member::vs::{Membership, PrimaryCall};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, MemberId, Service, View};
 use consort_wire::pack::Body;
+use reading::{OwnReads, Readership};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One node.
@@ -51,6 +54,7 @@ pub struct MultiRing {
     tell_due: bool,
     /// The event that makes the view primary is to be sent.
     primary_due: bool,
+    own_reads: OwnReads,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
 }
@@ -77,6 +81,7 @@ struct Room {
     tell_at: Option<Instant>,
     /// What a member was given last that lacks messages at the end of the view.
     answer: Option<Answer>,
+    readership: Readership,
 }
 
 /// How far the installed view is from its end.
@@ -97,6 +102,11 @@ enum Stage {
 struct Counters {
     handed_out: u64,
     forwarded: u64,
+    filtered: u64,
+    filtered_bytes: u64,
+    passed: u64,
+    reads_sent: u64,
+    echoes_sent: u64,
     horizons_sent: u64,
     void: u64,
     refused: u64,
@@ -136,13 +146,14 @@ impl MultiRing {
             layout: Layout::new(me, &config.rings),
             vs: vs.map_err(|error| ConfigError { setting: error.setting, problem: error.problem })?,
             ports,
-            queue: SubmitQueue::new(config.ring.queue_bytes, config.ring.message_max, rides),
+            queue: SubmitQueue::new(config.ring.queue_bytes, config.ring.message_max + TOPICS_LEN, rides),
             journal: Journal::default(),
             clock: 0,
             room: None,
             stage: Stage::Halted,
             tell_due: false,
             primary_due: false,
+            own_reads: OwnReads::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
             config,
@@ -203,6 +214,7 @@ impl Room {
             call: PrimaryCall::Awaited,
             tell_at: None,
             answer: None,
+            readership: Readership::new(layout, &view, index),
             view,
         }
     }

@@ -92,6 +92,13 @@ impl MultiRing {
             }
             return;
         }
+        if message.passed {
+            //= TM51
+            self.counters.passed += 1;
+            let (stream, position) = (OrderStream(0), key.position());
+            self.output.push_back(Output::Passed { stream, position, sender });
+            return;
+        }
         let own = sender == self.vs.me();
         let id = if own { self.queue.delivered(message.class, message.service) } else { None };
         self.output.push_back(Output::Deliver(Delivery {
@@ -101,7 +108,7 @@ impl MultiRing {
             id,
             class: message.class,
             service: message.service,
-            payload: message.payload,
+            payload: message.into_bytes(),
         }));
     }
 

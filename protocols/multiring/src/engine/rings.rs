@@ -201,8 +201,15 @@ impl MultiRing {
         }
         match content {
             CarrierContent::Data(data) => self.on_data(place, phase, data),
+            CarrierContent::Passed(messages) => self.on_passed(place, phase, messages),
             CarrierContent::Horizons(entries) if phase == Phase::Open && place.regular => {
                 self.on_horizons(place, &entries);
+            }
+            CarrierContent::Reads(reads) if phase == Phase::Open && place.regular => {
+                self.on_reads((place.ring, place.sender), reads);
+            }
+            CarrierContent::Echo(echo) if phase == Phase::Open && place.regular => {
+                self.on_echo((place.ring, place.sender), echo);
             }
             _ => {}
         }
@@ -221,6 +228,16 @@ impl MultiRing {
         }
     }
 
+    /// Messages came without their bytes: they stand where they stand for all.
+    fn on_passed(&mut self, place: Place, phase: Phase, messages: Vec<CarriedMessage>) {
+        //= TM51
+        let me = self.me();
+        if let Some(port) = self.ports.get_mut(&place.ring).filter(|_| place.sender == me) {
+            port.passing = false;
+        }
+        messages.into_iter().for_each(|data| self.on_data(place, phase, data));
+    }
+
     /// A message came by a ring: on its first one, or sent on by a gateway.
     fn on_data(&mut self, place: Place, phase: Phase, data: CarriedMessage) {
         //= TM20
@@ -228,7 +245,7 @@ impl MultiRing {
         let member = usize::from(data.member);
         let first = data.ring == place.ring;
         let sound = if first {
-            data.stamp == 0 && room.view.members.get(member) == Some(&place.sender)
+            data.stamp == 0 && !data.message.passed && room.view.members.get(member) == Some(&place.sender)
         } else {
             data.stamp > 0
         };

@@ -8,8 +8,12 @@ use crate::port::{Part, Phase};
 use consort_types::{Class, Instant, Service, ViewId};
 
 impl MultiRing {
-    fn put(&mut self, ring: RingNumber, view: ViewId, content: CarrierContent) {
+    pub(super) fn put(&mut self, ring: RingNumber, view: ViewId, content: CarrierContent) {
         if let Some(port) = self.ports.get_mut(&ring) {
+            //= TM51
+            if !crate::mutated!(self.config, PassedLate) {
+                port.tell_passed(view);
+            }
             port.push(Carrier { view, content });
         }
     }
@@ -55,25 +59,38 @@ impl MultiRing {
         }
     }
 
-    /// Sends on in all other rings what came by one.
+    /// Sends on in all other rings what came by one, where somebody reads it.
     pub(super) fn forward(&mut self, from: RingNumber, data: CarriedMessage) {
         //= TM22
         let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return };
         if crate::mutated!(self.config, ForwardsNothing) {
             return;
         }
+        let forgets = crate::mutated!(self.config, PassedForgotten);
         for ring in self.ports.keys().copied().filter(|ring| *ring != from).collect::<Vec<_>>() {
-            self.counters.forwarded += 1;
-            self.put(ring, view, CarrierContent::Data(data.clone()));
+            let Some(port) = self.ports.get_mut(&ring) else { continue };
+            if data.message.passed {
+                port.pass(view, &data);
+            } else if port.is_unread(&data) {
+                self.counters.filtered += 1;
+                self.counters.filtered_bytes += data.message.payload.len() as u64;
+                if !forgets {
+                    port.pass(view, &data);
+                }
+            } else {
+                self.counters.forwarded += 1;
+                self.put(ring, view, CarrierContent::Data(data.clone()));
+            }
         }
     }
 
     /// Sends what may be sent. Whether anything went.
     pub(super) fn send_on(&mut self, now: Instant) -> bool {
-        let mut any = self.send_own();
+        let mut any = self.tell_reads() | self.send_own();
         for ring in self.ports.keys().copied().collect::<Vec<_>>() {
             any |= self.send_out(now, ring);
             any |= self.tell_horizons(now, ring);
+            any |= self.tell_passed(now, ring);
         }
         any
     }
@@ -104,7 +121,7 @@ impl MultiRing {
         let mut any = false;
         if std::mem::take(&mut self.primary_due) {
             let (class, service) = (Class::Control, Service::Agreed);
-            let message = Message { class, service, makes_primary: true, payload: Default::default() };
+            let message = Message { class, service, makes_primary: true, passed: false, payload: Default::default() };
             self.originate(home, message, None);
             any = true;
         }
@@ -115,6 +132,7 @@ impl MultiRing {
                 class: chunk.class,
                 service: chunk.service,
                 makes_primary: false,
+                passed: false,
                 payload: chunk.bytes.into(),
             };
             self.originate(home, message, Some(body));
@@ -139,6 +157,22 @@ impl MultiRing {
         let data = CarriedMessage { member, number: room.last, done, ring: home, stamp: 0, message };
         let view = room.view.id;
         self.put(home, view, CarrierContent::Data(data));
+    }
+
+    /// Tells the nodes of a ring what was not sent on there, where nothing else goes behind it. Whether it did.
+    fn tell_passed(&mut self, now: Instant, ring: RingNumber) -> bool {
+        //= TM51
+        let Some(view) = self.room.as_ref().map(|room| room.view.id) else { return false };
+        let open = matches!(self.stage, Stage::Open) && self.phase(ring) == Phase::Open;
+        let Some(port) = self.ports.get_mut(&ring).filter(|port| !port.passing && !port.passed.is_empty()) else {
+            return false;
+        };
+        if open {
+            port.tell_passed(view);
+            port.passing = true;
+            self.send_out(now, ring);
+        }
+        open
     }
 
     /// Tells the nodes of a ring of the rings behind this one, where some message there may wait for that. Whether it did.

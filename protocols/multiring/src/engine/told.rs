@@ -25,6 +25,11 @@ impl MultiRing {
         let c = &self.counters;
         see("handed_out", c.handed_out);
         see("forwarded", c.forwarded);
+        see("filtered", c.filtered);
+        see("filtered_bytes", c.filtered_bytes);
+        see("passed", c.passed);
+        see("reads_sent", c.reads_sent);
+        see("echoes_sent", c.echoes_sent);
         see("horizons_sent", c.horizons_sent);
         see("void_messages", c.void);
         see("refused_messages", c.refused);

@@ -6,7 +6,7 @@ use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use crate::packet::Packet;
 use bytes::Bytes;
-use consort_order::{Arrival, Destination, Engine, Fact, Lane, Output, Submission, each_counter, state_of};
+use consort_order::{Arrival, Destination, Engine, Fact, Lane, Output, Submission, Topic, each_counter, state_of};
 use consort_ring::evs::{EvsEvent, EvsMessage, EvsTrace, check, check_end};
 use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, View, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +25,8 @@ pub struct Host {
     pub incarnation: u64,
     pub up: bool,
     pub view: Option<View>,
+    /// The members of every view that it was in.
+    pub views: Vec<Vec<u16>>,
     /// What each ticket wrote, in all incarnations.
     disk: BTreeMap<u64, Bytes>,
     woken: Option<Instant>,
@@ -32,6 +34,15 @@ pub struct Host {
     pub left: bool,
     /// When it has done all that it has begun.
     free: u64,
+}
+
+/// How far a node is with a topic that it wants to read: it joins once all of it comes here, as an ordered message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Asked,
+    Joining,
+    In,
+    Leaving,
 }
 
 pub struct Cluster {
@@ -52,6 +63,9 @@ pub struct Cluster {
     pub deliveries: u64,
     pub safe: u64,
     pub took: BTreeMap<String, (u64, u64)>,
+    /// Nodes that say what they read; the others read everything.
+    pub choosy: BTreeSet<u16>,
+    pub wishes: BTreeMap<(u16, u16), Wish>,
 }
 
 pub fn rings(rings: &[&[u16]]) -> Vec<RingNodes> {
@@ -80,7 +94,22 @@ impl Cluster {
         let host = |node: &NodeId| {
             let engine = engine(&config, node.0, 1);
             let (disk, view) = (BTreeMap::new(), None);
-            (node.0, Host { engine, incarnation: 1, up: false, view, disk, woken: None, sent: 0, left: false, free: 0 })
+            let views = Vec::new();
+            (
+                node.0,
+                Host {
+                    engine,
+                    incarnation: 1,
+                    up: false,
+                    view,
+                    views,
+                    disk,
+                    woken: None,
+                    sent: 0,
+                    left: false,
+                    free: 0,
+                },
+            )
         };
         let mut cluster = Self {
             now: 0,
@@ -96,6 +125,8 @@ impl Cluster {
             deliveries: 0,
             safe: 0,
             took: BTreeMap::new(),
+            choosy: BTreeSet::new(),
+            wishes: BTreeMap::new(),
             config,
         };
         for node in cluster.nodes() {
@@ -172,6 +203,57 @@ impl Cluster {
         host.disk = (1..).zip(records.iter().cloned()).collect();
         let now = Instant(self.now);
         self.with(node, |engine| engine.start(now, &records));
+        if self.choosy.contains(&node) {
+            self.with(node, |engine| engine.read(now, &[]));
+        }
+    }
+
+    fn say_what_is_read(&mut self, node: u16) {
+        let now = self.instant();
+        let topics: Vec<_> = self.wishes.keys().filter(|(of, _)| *of == node).map(|(_, topic)| Topic(*topic)).collect();
+        self.with(node, |engine| engine.read(now, &topics));
+    }
+
+    /// A node is to read a topic, or no longer.
+    pub fn wish(&mut self, node: u16, topic: u16, reads: bool) {
+        if !self.hosts[&node].up || !self.choosy.contains(&node) {
+            return;
+        }
+        match (self.wishes.get(&(node, topic)), reads) {
+            (None, true) => {
+                self.wishes.insert((node, topic), Wish::Asked);
+                self.say_what_is_read(node);
+            }
+            (Some(Wish::In), false) => {
+                self.wishes.insert((node, topic), Wish::Leaving);
+                if !self.say(node, &format!("-{topic}"), &[], Service::Agreed, 0) {
+                    self.wishes.insert((node, topic), Wish::In);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Joins what is read by now.
+    fn join(&mut self, node: u16) {
+        let asked = self.wishes.iter().filter(|((of, _), wish)| *of == node && **wish == Wish::Asked);
+        let reads = |topic: &u16| self.hosts[&node].engine.reads(Topic(*topic));
+        let asked: Vec<_> = asked.map(|((_, topic), _)| *topic).filter(reads).collect();
+        for topic in asked {
+            self.wishes.insert((node, topic), Wish::Joining);
+            if !self.say(node, &format!("+{topic}"), &[], Service::Agreed, 0) {
+                self.wishes.insert((node, topic), Wish::Asked);
+            }
+        }
+    }
+
+    /// What a node's own message does to what it reads. Whether that changed what it is to be given.
+    fn step(&mut self, node: u16, text: &str) -> bool {
+        if let Some((_, topic)) = text.split_once('+') {
+            self.wishes.insert((node, topic.parse().unwrap()), Wish::In);
+        }
+        let left = text.split_once('-').map(|(_, topic)| topic.parse().unwrap());
+        left.is_some_and(|topic| self.wishes.remove(&(node, topic)).is_some())
     }
 
     /// Gives a node an input, and does what it asks for.
@@ -181,9 +263,14 @@ impl Cluster {
             return;
         }
         act(&mut host.engine);
+        let mut reads_less = false;
         while let Some(output) = self.hosts.get_mut(&node).unwrap().engine.poll_output() {
-            self.on_output(node, output);
+            reads_less |= self.on_output(node, output);
         }
+        if reads_less {
+            self.say_what_is_read(node);
+        }
+        self.join(node);
         let host = self.hosts.get_mut(&node).unwrap();
         let next = host.engine.poll_timeout().filter(|_| host.up);
         if next != host.woken {
@@ -195,7 +282,9 @@ impl Cluster {
         }
     }
 
-    fn on_output(&mut self, node: u16, output: Output<Packet>) {
+    /// Whether the node is to read less from here on.
+    fn on_output(&mut self, node: u16, output: Output<Packet>) -> bool {
+        let mut reads_less = false;
         match output {
             Output::Send { to, lane, packet } => self.send(node, to, lane, &packet),
             Output::Deliver(delivery) => {
@@ -210,12 +299,22 @@ impl Cluster {
                     *took = self.now;
                 }
                 let (position, sender) = (delivery.position, delivery.sender);
+                if delivery.id.is_some() {
+                    reads_less = self.step(node, &text);
+                }
+                self.event(node, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
+            }
+            Output::Passed { position, sender, .. } => {
+                let (safe, text) = (false, PASSED.into());
                 self.event(node, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
             }
             Output::Install(view) => {
                 let host = self.hosts.get_mut(&node).unwrap();
                 host.view = Some(view.clone());
                 let (regular, id) = (view.kind == ViewKind::Regular, view.id);
+                if regular {
+                    host.views.push(view.members.iter().map(|member| member.node.0).collect());
+                }
                 self.event(node, EvsEvent::Installed(view));
                 if regular {
                     let now = self.instant();
@@ -238,6 +337,7 @@ impl Cluster {
             }
             _ => {}
         }
+        reads_less
     }
 
     fn event(&mut self, node: u16, event: EvsEvent) {
@@ -275,25 +375,36 @@ impl Cluster {
     }
 
     pub fn submit(&mut self, node: u16, service: Service, len: usize) {
+        self.say(node, "", &[], service, len);
+    }
+
+    pub fn submit_to(&mut self, node: u16, topics: &[u16], service: Service, len: usize) {
+        let told = topics.iter().fold(String::new(), |told, topic| format!("{told}/{topic}"));
+        self.say(node, &told, topics, service, len);
+    }
+
+    fn say(&mut self, node: u16, told: &str, topics: &[u16], service: Service, len: usize) -> bool {
         let now = self.instant();
         let host = self.hosts.get_mut(&node).unwrap();
         if !host.up {
-            return;
+            return false;
         }
         host.sent += 1;
-        let text = format!("{node}.{}:{}", host.incarnation, host.sent);
+        let text = format!("{node}.{}:{}{told}", host.incarnation, host.sent);
         let mut bytes = text.clone().into_bytes();
         bytes.resize(bytes.len().max(len), b'.');
         let submission =
             Submission { class: Class::Client, service, stream: OrderStream(0), payload: Bytes::from(bytes).into() };
+        let topics: Vec<_> = topics.iter().copied().map(Topic).collect();
         let mut taken = false;
-        self.with(node, |engine| taken = engine.submit(now, submission).is_ok());
+        self.with(node, |engine| taken = engine.submit_to(now, submission, &topics).is_ok());
         if taken {
             self.took.insert(text.clone(), (now.0, 0));
             // What is delivered at once stands before it was accepted: that is put right here.
             let at = self.current[&node];
             self.traces[at].events.push(EvsEvent::Accepted(text));
         }
+        taken
     }
 
     pub fn crash(&mut self, node: u16) {
@@ -307,6 +418,7 @@ impl Cluster {
         host.engine = engine(&self.config, node, incarnation);
         let at = self.current[&node];
         self.traces[at].over = true;
+        self.wishes.retain(|(of, _), _| *of != node);
     }
 
     pub fn restart(&mut self, node: u16) {
@@ -328,11 +440,17 @@ impl Cluster {
     }
 
     pub fn check(&self) -> Result<(), String> {
-        check(&self.traces)
+        check(&completed(&self.traces)?)
     }
 
     pub fn check_end(&self) -> Result<(), String> {
-        check_end(&self.traces).map_err(|said| format!("{said}\n{}", self.states()))
+        check_end(&completed(&self.traces)?).map_err(|said| format!("{said}\n{}", self.states()))
+    }
+
+    /// Who has wished to read a topic and is not in it yet.
+    pub fn waiting_wishes(&self) -> Vec<(u16, u16)> {
+        let waits = |wish: &Wish| matches!(wish, Wish::Asked | Wish::Joining);
+        self.wishes.iter().filter(|(_, wish)| waits(wish)).map(|(of, _)| *of).collect()
     }
 
     pub fn states(&self) -> String {
@@ -370,9 +488,70 @@ impl Cluster {
     pub fn texts(&self, node: u16) -> Vec<String> {
         let events = self.traces[self.current[&node]].events.iter();
         let texts = events.filter_map(|event| match event {
-            EvsEvent::Delivered(message) => Some(message.text.clone()),
+            EvsEvent::Delivered(message) if message.text != PASSED => Some(message.text.clone()),
             _ => None,
         });
         texts.collect()
     }
+}
+
+/// Stands for what a node was not given.
+const PASSED: &str = "passed";
+
+/// What each was told, with what it was not given in its place: nothing that it reads. So whatever is judged of deliveries
+/// is judged of places.
+fn completed(traces: &[EvsTrace]) -> Result<Vec<EvsTrace>, String> {
+    let mut places = BTreeMap::new();
+    for trace in traces {
+        for (view, message) in placed(trace).filter(|(_, message)| message.text != PASSED) {
+            places.insert((view, message.position), message.clone());
+        }
+    }
+    let complete = |trace: &EvsTrace| {
+        let mut reads = BTreeSet::new();
+        let mut view = None;
+        let mut events = Vec::new();
+        for event in &trace.events {
+            let event = match event {
+                EvsEvent::Installed(installed) => {
+                    view = if installed.kind == ViewKind::Regular { Some(installed.id) } else { view };
+                    event.clone()
+                }
+                EvsEvent::Delivered(message) if message.text == PASSED => {
+                    //= TM50 test
+                    let Some(place) = places.get(&(view, message.position)) else { continue };
+                    if let Some(topic) = place.text.split('/').skip(1).find(|topic| reads.contains(*topic)) {
+                        return Err(format!("F: {} reads {topic} and was not given {}", trace.me, place.text));
+                    }
+                    EvsEvent::Delivered(place.clone())
+                }
+                EvsEvent::Delivered(message) if message.sender == trace.me => {
+                    if let Some((_, topic)) = message.text.split_once('+') {
+                        reads.insert(topic);
+                    }
+                    if let Some((_, topic)) = message.text.split_once('-') {
+                        reads.remove(topic);
+                    }
+                    event.clone()
+                }
+                _ => event.clone(),
+            };
+            events.push(event);
+        }
+        Ok(EvsTrace { events, ..trace.clone() })
+    };
+    traces.iter().map(complete).collect()
+}
+
+/// What was delivered, and in which regular view.
+fn placed(trace: &EvsTrace) -> impl Iterator<Item = (Option<consort_types::ViewId>, &EvsMessage)> {
+    let mut view = None;
+    trace.events.iter().filter_map(move |event| match event {
+        EvsEvent::Installed(installed) if installed.kind == ViewKind::Regular => {
+            view = Some(installed.id);
+            None
+        }
+        EvsEvent::Delivered(message) => Some((view, message)),
+        _ => None,
+    })
 }

@@ -1,6 +1,6 @@
 //! Settings, packets, and input that nobody should send.
 use super::cluster::{Cluster, config, rings};
-use crate::carrier::{CarriedMessage, Carrier, CarrierContent, Message};
+use crate::carrier::{CarriedMessage, Carrier, CarrierContent, Echo, Message, Reads};
 use crate::config::Config;
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
@@ -8,7 +8,7 @@ use crate::layout::Layout;
 use crate::packet::{Content, Packet, Piece, Relayed, RelayedContent};
 use bytes::{Bytes, BytesMut};
 use consort_member::vs::MembershipPacket;
-use consort_order::{Arrival, Engine, Lane};
+use consort_order::{Arrival, Engine, Lane, Topic};
 use consort_ring::packet::{RingPacket, TokenRequest};
 use consort_types::{Class, Duration, Instant, MemberId, NodeId, Service, ViewId};
 use consort_wire::{DatagramSize, Packet as _};
@@ -71,7 +71,7 @@ fn what_lies_beyond_a_ring_is_reached_by_it_alone() {
 
 fn message(payload: &'static [u8]) -> Message {
     let payload = Bytes::from_static(payload).into();
-    Message { class: Class::Control, service: Service::Safe, makes_primary: false, payload }
+    Message { class: Class::Control, service: Service::Safe, makes_primary: false, passed: false, payload }
 }
 
 fn horizons() -> Vec<(RingNumber, Horizon)> {
@@ -82,8 +82,12 @@ fn carriers() -> Vec<Carrier> {
     let carried = |stamp, message| CarriedMessage { member: 3, number: 9, done: 8, ring: RING, stamp, message };
     let data = |stamp, message| CarrierContent::Data(carried(stamp, message));
     let contents = [
-        data(0, message(b"text")),
-        data(77, message(b"")),
+        data(0, message(b"\x02\x00\x07\x01\x00text")),
+        data(77, message(b"\0")),
+        CarrierContent::Passed(vec![carried(5, message(b"\x01\x00\x07text").without_bytes())]),
+        CarrierContent::Reads(Reads { member: 1, version: 4, topics: Some(vec![Topic(3), Topic(0x300)]) }),
+        CarrierContent::Reads(Reads { member: 2, version: 5, topics: None }),
+        CarrierContent::Echo(Echo { gateway: 2, member: 1, version: 4 }),
         CarrierContent::Horizons(horizons()),
         CarrierContent::Begin(VIEW),
         CarrierContent::End(VIEW),

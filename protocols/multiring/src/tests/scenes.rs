@@ -1,5 +1,6 @@
 //! Cases told step by step.
 use super::cluster::{Cluster, MS, config};
+use consort_order::{Engine, Topic};
 use consort_types::Service;
 
 const LINE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 7]];
@@ -96,6 +97,152 @@ fn a_safe_message_waits_until_all_rings_hold_it_and_holds_back_what_follows() {
     cluster.cut(3, &[]);
     at_rest(&mut cluster);
     assert_eq!(cluster.texts(7), ["1.1:1", "1.1:2"]);
+}
+
+/// Three rings whose nodes say what they read: nothing yet.
+fn choosy(seed: u64) -> Cluster {
+    let mut cluster = Cluster::new(seed, config(LINE));
+    cluster.choosy = cluster.nodes().into_iter().collect();
+    cluster.run(4_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    cluster
+}
+
+/// How many messages nodes were given that are not about what is read.
+fn given(cluster: &Cluster, node: u16) -> usize {
+    cluster.texts(node).iter().filter(|text| !text.contains(['+', '-'])).count()
+}
+
+#[test]
+fn gateways_send_on_only_what_is_read_behind_them() {
+    //= TM50 test
+    //= TM51 test
+    //= TM52 test
+    let mut cluster = choosy(1);
+    cluster.wish(7, 1, true);
+    cluster.wish(4, 2, true);
+    cluster.run(500);
+    for round in 0..10 {
+        let service = if round % 2 == 0 { Service::Safe } else { Service::Agreed };
+        for topics in [&[1][..], &[2], &[3], &[2, 3], &[]] {
+            cluster.submit_to(1, topics, service, 100);
+            cluster.submit_to(6, topics, service, 100);
+        }
+        cluster.run(3);
+    }
+    at_rest(&mut cluster);
+    // From ring 1 only topic 3 stays; behind node 5 only topic 1 is read. Then what comes the other way, for node 4 alone.
+    let told = [1, 2, 3, 4, 5, 6, 7].map(|node| given(&cluster, node));
+    assert_eq!(told, [50 + 10, 50 + 10, 50 + 30, 40 + 30, 40 + 50, 20 + 50, 20 + 50]);
+    assert_eq!((cluster.counter(3, "filtered"), cluster.counter(5, "filtered")), (10 + 20, 20 + 20));
+    assert!(cluster.counter(5, "filtered_bytes") > 40 * 100 && cluster.counter(1, "filtered") == 0);
+    assert_eq!(cluster.counter(7, "passed"), 30, "everything has its place everywhere");
+}
+
+#[test]
+fn a_topic_is_read_once_all_gateways_have_echoed() {
+    //= TM53 test
+    let mut cluster = choosy(2);
+    for round in 0..200 {
+        cluster.submit_to(1, &[1], Service::Agreed, 100);
+        cluster.submit_to(4, &[1], Service::Agreed, 100);
+        if round == 50 {
+            let echoes = cluster.total("echoes_sent");
+            // The nearer gateway hears it at once, the other one later, after it has held back some more.
+            cluster.cut(2, &[3]);
+            cluster.wish(7, 1, true);
+            assert!(!cluster.hosts[&7].engine.reads(Topic(1)), "nobody has echoed");
+            for _ in 0..5 {
+                cluster.run(1);
+                cluster.submit_to(1, &[1], Service::Agreed, 100);
+            }
+            assert!(!cluster.hosts[&7].engine.reads(Topic(1)), "one has echoed");
+            cluster.cut(2, &[]);
+            while cluster.waiting_wishes() == [(7, 1)] {
+                cluster.run(1);
+            }
+            assert_eq!(cluster.total("echoes_sent") - echoes, 2, "one of each gateway");
+        }
+        if round == 150 {
+            cluster.wish(7, 1, false);
+        }
+        cluster.run(1);
+        cluster.check().unwrap();
+    }
+    at_rest(&mut cluster);
+    let (got, passed) = (given(&cluster, 7) as u64, cluster.counter(7, "passed"));
+    assert_eq!(got + passed, 405);
+    assert!((150..300).contains(&got) && cluster.counter(3, "filtered") > 50, "{got}");
+}
+
+#[test]
+fn who_says_nothing_of_what_it_reads_is_given_everything() {
+    //= TM50 test
+    let mut cluster = Cluster::new(3, config(LINE));
+    cluster.choosy = [1, 2, 3, 4, 5, 6].into();
+    cluster.run(4_000);
+    for _ in 0..20 {
+        cluster.submit_to(1, &[1], Service::Safe, 100);
+    }
+    cluster.submit_to(7, &[1], Service::Safe, 100);
+    cluster.submit_to(7, &[1, 2, 3, 4, 5, 6, 7, 8, 9], Service::Safe, 100);
+    at_rest(&mut cluster);
+    assert_eq!(given(&cluster, 7), 22);
+    assert_eq!(given(&cluster, 1), 21, "a message of too many topics is for all");
+    assert_eq!(cluster.total("filtered"), 1);
+}
+
+#[test]
+fn a_new_view_begins_with_what_its_members_read_by_then() {
+    //= TM52 test
+    let mut cluster = choosy(4);
+    cluster.wish(7, 1, true);
+    cluster.run(500);
+    cluster.crash(2);
+    // Nobody has told the gateways of the next view anything when these are sent.
+    for _ in 0..200 {
+        cluster.submit_to(1, &[1], Service::Agreed, 10);
+        cluster.wish(6, 1, true);
+        cluster.run(10);
+        cluster.check().unwrap();
+    }
+    at_rest(&mut cluster);
+    assert_eq!((given(&cluster, 7), cluster.waiting_wishes().len()), (200, 0));
+}
+
+#[test]
+fn what_is_lacking_of_messages_that_were_not_sent_on_is_asked_of_those_who_have_them() {
+    //= TM55 test
+    let mut cluster = choosy(5);
+    cluster.wish(2, 1, true);
+    cluster.run(500);
+    // Node 2 gets nothing of its ring any more; the gateway does, and sends nothing on.
+    cluster.cut(1, &[2]);
+    cluster.run(20);
+    for _ in 0..100 {
+        cluster.submit_to(1, &[1], Service::Agreed, 300);
+        cluster.submit_to(1, &[], Service::Agreed, 300);
+    }
+    cluster.run(40);
+    cluster.cut(1, &[]);
+    cluster.run(6_000);
+    at_rest(&mut cluster);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    assert_eq!((given(&cluster, 2), given(&cluster, 1)), (200, 200));
+}
+
+#[test]
+fn those_who_had_a_gateway_between_them_that_comes_back_as_another_have_a_view_of_their_own_between() {
+    //= TM43 test
+    let mut cluster = formed(LINE);
+    cluster.submit(1, Service::Agreed, 10);
+    cluster.crash(3);
+    cluster.restart(3);
+    cluster.run(6_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    let side = |node: u16| cluster.hosts[&node].views.iter().rev().nth(1).cloned().unwrap();
+    assert_eq!((side(1), side(7)), (vec![1, 2], vec![4, 5, 6, 7]));
+    at_rest(&mut cluster);
 }
 
 #[test]
@@ -302,7 +449,7 @@ fn who_leaves_has_said_everything() {
         cluster.submit(3, Service::Safe, 500);
     }
     let now = consort_types::Instant(cluster.now);
-    cluster.with(3, |engine| consort_order::Engine::leave(engine, now));
+    cluster.with(3, |engine| engine.leave(now));
     cluster.run(3_000);
     assert!(cluster.hosts[&3].left);
     assert_eq!((cluster.texts(1).len(), cluster.texts(7).len()), (20, 20));

@@ -11,6 +11,8 @@ pub struct Played {
     pub sent_again: u64,
     pub pieces: u64,
     pub void: u64,
+    pub filtered: u64,
+    pub echoes: u64,
 }
 
 /// A tree: each ring after the first shares one node with an earlier one.
@@ -55,6 +57,9 @@ fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
     }
 }
 
+/// How many topics there are.
+const TOPICS: u16 = 4;
+
 /// Plays a schedule, and judges it.
 pub fn play(seed: u64) -> Result<Played, String> {
     let mut rng = Rng::new(seed).fork(0x7e57);
@@ -65,6 +70,8 @@ pub fn play(seed: u64) -> Result<Played, String> {
     config.ring.primary = [Policy::None, Policy::Majority][rng.below(2) as usize].clone();
     config.timers_percent = [100, 100, 60, 150][rng.below(4) as usize];
     let mut cluster = Cluster::new(seed, config);
+    let choosy = [0.0, 0.7, 1.0, 1.0][rng.below(4) as usize];
+    cluster.choosy = cluster.nodes().into_iter().filter(|_| rng.chance(choosy)).collect();
     cluster.run([0, 1_500, 2_500][rng.below(3) as usize]);
     let calm = rng.chance(0.15);
     for _ in 0..rng.between(20, 120) {
@@ -76,7 +83,12 @@ pub fn play(seed: u64) -> Result<Played, String> {
             let node = nodes[rng.below(nodes.len() as u64) as usize];
             let service = if rng.chance(0.4) { Service::Safe } else { Service::Agreed };
             let len = [10, 10, 700, 4_000, 30_000][rng.below(5) as usize];
-            cluster.submit(node, service, len);
+            let topics: Vec<_> = (1..=TOPICS).filter(|_| rng.chance(0.25)).collect();
+            cluster.submit_to(node, &topics, service, len);
+            if rng.chance(0.4) {
+                let node = nodes[rng.below(nodes.len() as u64) as usize];
+                cluster.wish(node, rng.between(1, TOPICS.into()) as u16, rng.chance(0.6));
+            }
         }
         let pause = [0, 1, 5, 40, 200][rng.below(5) as usize];
         cluster.run(pause);
@@ -95,6 +107,9 @@ pub fn play(seed: u64) -> Result<Played, String> {
     if rest > 0 {
         return Err(format!("R: {rest} bytes are held at rest\n{}", cluster.states()));
     }
+    if !cluster.waiting_wishes().is_empty() {
+        return Err(format!("J: {:?} wait to join a topic at rest", cluster.waiting_wishes()));
+    }
     if cluster.total("assertion_failures") > 0 {
         return Err("A: an assertion failed".into());
     }
@@ -104,6 +119,8 @@ pub fn play(seed: u64) -> Result<Played, String> {
         sent_again: cluster.total("sent_again"),
         pieces: cluster.total("pieces_sent"),
         void: cluster.total("void_messages"),
+        filtered: cluster.total("filtered"),
+        echoes: cluster.total("echoes_sent"),
     })
 }
 
@@ -120,6 +137,8 @@ fn any_tree_of_rings_keeps_its_promises_whatever_is_lost_cut_or_crashes() {
                 sum.sent_again += played.sent_again;
                 sum.pieces += played.pieces;
                 sum.void += played.void;
+                sum.filtered += played.filtered;
+                sum.echoes += played.echoes;
             }
             Err(said) => failed.push(format!("seed {seed}: {said}")),
         }

@@ -36,6 +36,31 @@ fn what_one_survivor_holds_all_fetch_before_any_installs() {
 }
 
 #[test]
+fn those_go_on_apart_who_had_another_between_them_that_does_not_go_on_with_them() {
+    //= V12 test
+    let mut cluster = Cluster::linked(5, 6, &[&[1, 2, 3], &[3, 4, 5]]);
+    cluster.run(1_500);
+    // Node 4 says something that nobody hears but node 5; then node 3 comes back as another.
+    let (now, old) = (cluster.now, cluster.toy(4).view());
+    cluster.cuts.extend([1, 2, 3].map(|node| (NodeId(4), NodeId(node))));
+    cluster.toys.get_mut(&NodeId(4)).unwrap().speak(now, true);
+    cluster.flush();
+    cluster.run(2);
+    cluster.crash(3);
+    cluster.restart(3);
+    cluster.cuts.clear();
+    cluster.run(1_500);
+    cluster.assert_together(&[1, 2, 3, 4, 5]);
+    for (node, together, held) in [(1, [1, 2], 0), (2, [1, 2], 0), (4, [4, 5], 1), (5, [4, 5], 1)] {
+        let toy = cluster.toy(node);
+        let change = toy.changes.iter().find(|change| change.closing.as_ref().is_some_and(|view| view.id == old));
+        let cut = &change.unwrap().cut;
+        let names: Vec<_> = cut.together.iter().map(|member| member.node.0).collect();
+        assert_eq!((names, cut.apart, toy.closed[&old][3]), (together.to_vec(), true, held), "n{node}");
+    }
+}
+
+#[test]
 fn what_nobody_holds_without_a_gap_is_not_in_the_set() {
     let mut cluster = Cluster::new(3, 2);
     cluster.run(1_500);

@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 const MS: u64 = 1_000_000;
 
+/// Nodes that have no other between them.
+type Links = Vec<Vec<NodeId>>;
+
 #[derive(Clone, Debug)]
 enum Message {
     Member(MembershipPacket),
@@ -51,8 +54,10 @@ fn break_a_rule(settings: MembershipSettings) -> MembershipSettings {
 }
 
 impl Toy {
-    fn new(me: NodeId, nodes: Vec<NodeId>, incarnation: u64, records: &[Bytes], now: Instant) -> Self {
-        let settings = MembershipSettings { primary: crate::Policy::Majority, ..MembershipSettings::new(me, nodes) };
+    fn new(me: NodeId, nodes: (Vec<NodeId>, Links), incarnation: u64, records: &[Bytes], now: Instant) -> Self {
+        let (nodes, links) = nodes;
+        let primary = crate::Policy::Majority;
+        let settings = MembershipSettings { primary, links, ..MembershipSettings::new(me, nodes) };
         let vs = Membership::new(break_a_rule(settings), Incarnation(incarnation)).unwrap();
         let mut toy = Self {
             vs,
@@ -190,6 +195,7 @@ impl Toy {
 struct Cluster {
     now: Instant,
     nodes: Vec<NodeId>,
+    links: Links,
     toys: BTreeMap<NodeId, Toy>,
     flight: BTreeMap<(Instant, u64), (MemberId, NodeId, Message)>,
     sent: u64,
@@ -205,14 +211,20 @@ struct Cluster {
 
 impl Cluster {
     fn new(n: u16, seed: u64) -> Self {
+        Self::linked(n, seed, &[])
+    }
+
+    fn linked(n: u16, seed: u64, links: &[&[u16]]) -> Self {
         let nodes: Vec<_> = (1..=n).map(NodeId).collect();
-        let make = |node: &NodeId| (*node, Toy::new(*node, nodes.clone(), 1, &[], Instant::ZERO));
+        let links: Links = links.iter().map(|link| link.iter().copied().map(NodeId).collect()).collect();
+        let make = |node: &NodeId| (*node, Toy::new(*node, (nodes.clone(), links.clone()), 1, &[], Instant::ZERO));
         let toys = nodes.iter().map(make).collect();
         let (rng, cuts) = (Rng::new(seed), BTreeSet::new());
         let flight = BTreeMap::new();
         let mut cluster = Self {
             now: Instant::ZERO,
             nodes,
+            links,
             toys,
             flight,
             sent: 0,
@@ -249,7 +261,8 @@ impl Cluster {
     /// The node starts again under that number, be it larger than the last one's or not.
     fn restart_as(&mut self, node: u16, incarnation: u64) {
         let old = self.toys.remove(&NodeId(node)).unwrap();
-        let toy = Toy::new(NodeId(node), self.nodes.clone(), incarnation, &old.persisted, self.now);
+        let toy =
+            Toy::new(NodeId(node), (self.nodes.clone(), self.links.clone()), incarnation, &old.persisted, self.now);
         self.toys.insert(NodeId(node), toy);
         self.flush();
     }
