@@ -202,6 +202,10 @@ fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, eng
     let node = node.retaining(bytes, span(keep)).keeping_producers(span(settings.producers_for));
     let mut node = node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now());
     node.set_streams(settings.group_streams());
+    // What is kept for readers elsewhere has to come here.
+    if bytes == 0 || keep.is_zero() {
+        node.spare_unread();
+    }
     node
 }
 

@@ -217,6 +217,16 @@ impl Groups {
         self.producers.mutant = Some(mutant);
     }
 
+    /// From here on [`Self::take_local_changes`] tells which groups have members here.
+    pub fn watch_local(&mut self) {
+        self.table.watch_local();
+    }
+
+    /// Groups that have got their first member here, or lost their last one, since this was asked last; in their order.
+    pub fn take_local_changes(&mut self) -> Vec<(GroupName, bool)> {
+        self.table.take_local_changes()
+    }
+
     /// A client of this daemon is called so from here on; false if another one is.
     pub fn enter(&mut self, client: ClientId, name: &ClientName) -> bool {
         //= G06

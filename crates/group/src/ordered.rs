@@ -165,6 +165,11 @@ pub fn is_numbered(payload: &Payload) -> bool {
     payload.first() == Some(NUMBERED)
 }
 
+/// Whether a client joins by an ordered payload.
+pub fn is_join(payload: &Payload) -> bool {
+    matches!(payload.first(), Some(JOIN | JOIN_CLOSED))
+}
+
 /// How many bytes of an ordered payload stand for its client's: all but what a producer's number takes.
 pub fn client_len(payload: &Payload) -> usize {
     let extra = if is_numbered(payload) { NUMBERED_LEN } else { 0 };

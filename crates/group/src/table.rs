@@ -25,6 +25,8 @@ pub(crate) struct GroupTable {
     recent: Recent,
     sum: u64,
     bytes: usize,
+    /// Groups that have got their first member here, or lost their last one, where somebody watches that.
+    local_changes: Option<Vec<(GroupName, bool)>>,
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::Mutant>,
 }
@@ -62,6 +64,7 @@ impl GroupTable {
             recent: Recent::new(),
             sum: 0,
             bytes: 0,
+            local_changes: None,
             #[cfg(feature = "mutants")]
             mutant: None,
         }
@@ -150,6 +153,9 @@ impl GroupTable {
         let at = self.place(group.as_bytes()).unwrap_or_else(|| self.open(group));
         let local = member.daemon == self.me;
         self.groups[at as usize].insert(member, local);
+        if local && self.groups[at as usize].local.len() == 1 {
+            self.note_local(group, true);
+        }
         if !(local && crate::mutated!(self, JoinUnhashed)) {
             self.sum = self.sum.wrapping_add(set_hash::of_membership(group, member));
         }
@@ -186,15 +192,38 @@ impl GroupTable {
         let group = &mut self.groups[at as usize];
         let local = key.0 == self.me && !crate::mutated!(self, LeaverServed);
         let member = group.remove(key, local)?;
+        let emptied = local && group.local.is_empty();
+        let without_members = group.members.is_empty();
+        let (id, closed) = (group.id, group.closed);
+        if emptied {
+            self.note_local(name, false);
+        }
         self.sum = self.sum.wrapping_sub(set_hash::of_membership(name, &member));
         self.bytes -= MEMBER_COST;
-        if group.members.is_empty() {
-            self.sum = self.sum.wrapping_sub(set_hash::of_group(name, group.id, group.closed));
+        if without_members {
+            self.sum = self.sum.wrapping_sub(set_hash::of_group(name, id, closed));
             self.bytes -= group_cost(name);
             self.index.remove(name);
             self.free.push(at);
         }
         Some(member)
+    }
+
+    /// From here on it is noted which groups have members here.
+    pub fn watch_local(&mut self) {
+        let with_members = self.all().filter(|group| !group.local.is_empty());
+        self.local_changes = Some(with_members.map(|group| (group.name.clone(), true)).collect());
+    }
+
+    /// Takes what was noted.
+    pub fn take_local_changes(&mut self) -> Vec<(GroupName, bool)> {
+        self.local_changes.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    fn note_local(&mut self, group: &GroupName, joined: bool) {
+        if let Some(changes) = &mut self.local_changes {
+            changes.push((group.clone(), joined));
+        }
     }
 
     /// Gives a group's membership its name, and says whether it is closed.

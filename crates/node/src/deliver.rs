@@ -53,8 +53,7 @@ impl<E: Engine> Node<E> {
             Output::Beacon { from, annotation } => self.on_digest(from, &annotation),
             // What is stable matters to those who keep messages for a client's return; nobody does yet.
             Output::Stable { .. } => {}
-            // Nobody here reads it.
-            Output::Passed { .. } => {}
+            Output::Passed { position, .. } => self.pending.push(PendingDelivery::Passed(position)),
         }
         None
     }
@@ -110,6 +109,7 @@ impl<E: Engine> Node<E> {
             PendingDelivery::Revoke(offer) => self.revoke(offer),
             PendingDelivery::Install(view) => self.install(view),
             PendingDelivery::Primary(view) => self.become_primary(view),
+            PendingDelivery::Passed(position) => self.retention.note(position),
         }
     }
 
@@ -315,7 +315,10 @@ impl<E: Engine> Node<E> {
             Ok(GroupDelivery::Hold { client, targets_at }) => self.on_hold((*sender, client), payload, targets_at),
             Ok(GroupDelivery::Keys(said)) => self.on_key_message(*sender, said),
             Ok(GroupDelivery::Confirm) if own => self.on_confirmed(*position),
-            Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => self.settle(client, &asked),
+            Ok(GroupDelivery::Changes { client, asked: Some(asked) }) if own => {
+                self.note_placed(payload, &asked.group);
+                self.settle(client, &asked);
+            }
             Ok(GroupDelivery::Changes { client, asked: None }) if own => self.clients.gone(client),
             Ok(
                 GroupDelivery::Shut { .. }

@@ -35,6 +35,7 @@ pub mod streams;
 mod submit;
 #[cfg(test)]
 mod tests;
+mod topics;
 mod wait_monitor;
 
 pub use bytes::Bytes;
@@ -74,6 +75,7 @@ use reading::{Readers, Retention, Verdicts};
 use rights::RightsDesk;
 use std::collections::VecDeque;
 use streams::GroupStreams;
+use topics::TopicDesk;
 use wait_monitor::WaitMonitor;
 
 /// The only stream of most engines, and of the others that of what concerns no group.
@@ -89,6 +91,7 @@ pub struct Node<E: Engine> {
     clients: Sessions,
     groups: Groups,
     streams: GroupStreams,
+    topics: TopicDesk,
     pending: PendingDeliveries,
     offers: OfferTable,
     /// Whether the engine can show what it has retained.
@@ -179,6 +182,7 @@ impl<E: Engine> Node<E> {
             clients: Sessions::new(limits),
             groups: Groups::new(identity.me),
             streams: GroupStreams::default(),
+            topics: TopicDesk::default(),
             pending: PendingDeliveries::default(),
             offers: OfferTable::default(),
             effects: VecDeque::new(),

@@ -3,7 +3,7 @@
 //! Delivering to clients is done in slices, so that a flood of deliveries or of group changes does not keep the driver
 //! from the token: after a slice the node answers `None` and asks to be woken at once.
 use consort_order::{Delivery, EarlyDelivery};
-use consort_types::{OfferId, View, ViewId};
+use consort_types::{OfferId, Position, View, ViewId};
 use std::collections::VecDeque;
 
 /// How much may be told after one input, counted as bytes copied to clients.
@@ -34,6 +34,8 @@ pub(crate) enum PendingDelivery {
     Revoke(OfferId),
     Install(View),
     Primary(ViewId),
+    /// What stands here is for others.
+    Passed(Position),
 }
 
 impl PendingDeliveries {
@@ -87,7 +89,7 @@ impl PendingDelivery {
             Self::Deliver(delivery, _) => EACH + delivery.payload.len(),
             Self::Offer(offer) => EACH + offer.delivery.payload.len(),
             Self::Install(view) => EACH + 32 * view.members.len(),
-            Self::Revoke(_) | Self::Primary(_) => EACH,
+            Self::Revoke(_) | Self::Primary(_) | Self::Passed(_) => EACH,
         }
     }
 }

@@ -164,7 +164,7 @@ pub fn overlap(one: &str, other: &str) -> bool {
 }
 
 /// A number of a name that is the same at all nodes and in all versions: FNV-1a of 64 bits, with the high half folded in.
-fn spread(name: &[u8]) -> u64 {
+pub(crate) fn spread(name: &[u8]) -> u64 {
     let hash = name
         .iter()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));

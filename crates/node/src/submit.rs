@@ -69,11 +69,18 @@ impl<E: Engine> Node<E> {
             Ask::Join { group, closed } => {
                 if let Some(refusal) = self.join_refusal(client, &group) {
                     self.clients.refuse(client, &refusal);
+                } else if !self.may_join(client, &group) {
+                    return false;
                 } else if let Some(name) = self.clients.name_for_join(client) {
                     self.clients.note_group(client, &group);
                     let payload = ordered::join(client, &name, &group, closed).into();
                     let to = (Service::Agreed, self.streams.of(group.as_bytes()));
-                    return self.submit(client, to, payload, Some(MembershipStep::Join));
+                    self.note_joining(&group, true);
+                    let had_room = self.submit(client, to, payload, Some(MembershipStep::Join));
+                    if !had_room {
+                        self.note_joining(&group, false);
+                    }
+                    return had_room;
                 }
             }
             Ask::Leave(group) => {
@@ -134,13 +141,13 @@ impl<E: Engine> Node<E> {
 
     fn ask_engine(&mut self, submission: Submission) -> Result<(), Refused> {
         let class = submission.class;
-        let answer = self.engine.submit(self.now, submission);
+        let answer = self.submit_to_topics(submission);
         let full = matches!(answer, Err(Refused::Full { .. }));
         match class {
             Class::Client => self.full = full,
             Class::Control => self.control_full = full,
         }
-        answer.map(drop)
+        answer
     }
 
     pub(crate) fn drain_engine(&mut self) {
@@ -152,6 +159,9 @@ impl<E: Engine> Node<E> {
 
     /// Takes up what waits for room: first the going of clients, then the client that was paused first.
     pub(crate) fn submit_next(&mut self) -> bool {
+        if self.tell_topics() {
+            return true;
+        }
         if self.full {
             return false;
         }

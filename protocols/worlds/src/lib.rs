@@ -178,6 +178,7 @@ fn whole<'a, E: Simulated>(
         ..Limits::default()
     };
     let limits = if plan.shipped { Limits::default() } else { drawn };
+    let spares = !plan.shipped && Rng::new(plan.seed).fork(0x70b1c).chance(0.6);
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
     let (roaming, mut resuming) = sessions.of(&plan);
     let promised = options.bounds.promised;
@@ -203,6 +204,10 @@ fn whole<'a, E: Simulated>(
         let mut whole = whole.with_reader(&known, bookmarks.clone()).with_roamers(&known, roaming.clone());
         whole = whole.with_resumers(&known, resuming.clone());
         whole.node_mut().set_streams(streams.clone());
+        // What others read is not kept where nodes are spared it.
+        if spares && resuming.is_none() && Rng::new(known.seed).fork(member.node.0.into()).chance(0.8) {
+            whole.node_mut().spare_unread();
+        }
         touch(whole.node_mut());
         Ok(whole)
     })

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Destination, Engine, Fact, Lane, Link, Malformed,
-    Output, Packet, Payload, Pressure, Refused, Retained, Submission,
+    Output, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
 };
 use consort_types::{
     Class, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service,
@@ -86,6 +86,12 @@ pub(super) struct Sequencer {
     submitted: u64,
     /// The streams that client messages were for.
     pub streams: Vec<u16>,
+    /// Whether nodes may be spared what they do not read, and the topics that client messages were for.
+    pub filters: bool,
+    pub topics: Vec<Vec<Topic>>,
+    /// What this node reads, and whether all of that comes.
+    pub reading: Option<Vec<Topic>>,
+    pub is_read: bool,
     tick: Option<Instant>,
     outputs: VecDeque<Output<Numbered>>,
 }
@@ -120,6 +126,10 @@ impl Sequencer {
             order: 77,
             submitted: 0,
             streams: Vec::new(),
+            filters: false,
+            topics: Vec::new(),
+            reading: None,
+            is_read: true,
             tick: None,
             outputs: VecDeque::new(),
         }
@@ -241,6 +251,24 @@ impl Engine for Sequencer {
             self.queue.push_back(message);
         }
         Ok(MessageId(self.submitted))
+    }
+
+    fn submit_to(&mut self, now: Instant, submission: Submission, topics: &[Topic]) -> Result<MessageId, Refused> {
+        self.topics.push(topics.to_vec());
+        self.submit(now, submission)
+    }
+
+    fn filters(&self) -> bool {
+        self.filters
+    }
+
+    fn read(&mut self, _now: Instant, topics: &[Topic]) {
+        assert!(self.outputs.is_empty(), "one input, then the drain");
+        self.reading = Some(topics.to_vec());
+    }
+
+    fn reads(&self, topic: Topic) -> bool {
+        self.reading.as_ref().is_none_or(|reading| self.is_read && reading.contains(&topic))
     }
 
     fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {

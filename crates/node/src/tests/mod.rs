@@ -22,6 +22,7 @@ mod spread;
 #[path = "../../../spread/src/tests/client.rs"]
 mod spread_client;
 mod streams;
+mod topics;
 mod views;
 mod wait_causes;
 

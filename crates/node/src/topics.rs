@@ -1,0 +1,155 @@
+//! Which topics this node reads, where its engine may spare it the messages of others.
+//!
+//! A topic stands for the names of groups. A node reads those of the groups that its own clients are in, or are about to join:
+//! a join is handed to the engine once all that stands behind it will come here, and a topic is read until the last leave has
+//! had its place.
+use crate::streams::spread;
+use crate::{Node, STREAM};
+use consort_group::Targets;
+use consort_group::ordered::{self, Ordered};
+use consort_order::{Engine, Refused, Submission, Topic};
+use consort_types::{ClientId, Duration, GroupName, Instant};
+use consort_wire::Payload;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How soon a client that waits to join is looked at again.
+const LOOK: Duration = Duration::from_millis(2);
+/// Who was not looked at for so long waits no more.
+const FORGOTTEN: Duration = Duration::from_secs(2);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct TopicDesk {
+    on: bool,
+    /// How many groups with members here have each topic.
+    members: BTreeMap<Topic, u32>,
+    /// How many joins are on their way to their places.
+    joining: BTreeMap<Topic, u32>,
+    /// Joins that have their places; the groups may not have followed yet.
+    placed: Vec<Topic>,
+    /// What clients wait for to join, and when they were last looked at.
+    waiting: BTreeMap<Topic, Instant>,
+    /// Something of this may have changed.
+    changed: bool,
+    /// What the engine was told.
+    told: Option<BTreeSet<Topic>>,
+}
+
+impl TopicDesk {
+    fn note(counts: &mut BTreeMap<Topic, u32>, topic: Topic, more: bool) {
+        let count = counts.entry(topic).or_default();
+        *count = if more { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            counts.remove(&topic);
+        }
+    }
+
+    /// All that is read by now.
+    fn wanted(&self) -> BTreeSet<Topic> {
+        self.members.keys().chain(self.joining.keys()).chain(self.waiting.keys()).copied().collect()
+    }
+}
+
+/// What stands for a group.
+fn topic_of(group: &[u8]) -> Topic {
+    let hash = spread(group);
+    Topic((hash ^ hash >> 16) as u16)
+}
+
+impl<E: Engine> Node<E> {
+    /// Has the engine spare this node what none of its clients reads, if it can. What others read is not kept for them then.
+    pub fn spare_unread(&mut self) {
+        if self.engine.filters() {
+            (self.topics.on, self.topics.changed) = (true, true);
+            self.groups.watch_local();
+            self.retention = crate::reading::Retention::new(0, Duration::ZERO);
+        }
+    }
+
+    /// Whom a message concerns: the topics of its groups. None where it concerns all.
+    fn topics(&self, payload: &Payload) -> Vec<Topic> {
+        let Ok(Ordered::Multicast { told, numbered: None, .. }) = ordered::decode(payload) else { return Vec::new() };
+        let groups_of = |targets: Targets<'_>| {
+            let alone = targets.names().all(|name| name.first() != Some(&b'#'));
+            let topics: BTreeSet<_> = targets.names().map(topic_of).collect();
+            if alone { topics.into_iter().collect() } else { Vec::new() }
+        };
+        Targets::of(payload, told.targets_at, groups_of).unwrap_or_default()
+    }
+
+    /// Hands a client's message or step to the engine.
+    pub(crate) fn submit_to_topics(&mut self, submission: Submission) -> Result<(), Refused> {
+        if !self.topics.on || submission.stream != STREAM {
+            return self.engine.submit(self.now, submission).map(drop);
+        }
+        let topics = self.topics(&submission.payload);
+        self.engine.submit_to(self.now, submission, &topics).map(drop)
+    }
+
+    /// Whether all that is sent to a group behind a client's join will come here. If not, the client waits for that.
+    pub(crate) fn may_join(&mut self, client: ClientId, group: &GroupName) -> bool {
+        if !self.topics.on {
+            return true;
+        }
+        let topic = topic_of(group.as_bytes());
+        let told = self.topics.told.as_ref().is_none_or(|told| told.contains(&topic));
+        if told && self.engine.reads(topic) {
+            return true;
+        }
+        self.topics.changed |= self.topics.waiting.insert(topic, self.now).is_none();
+        self.clients.pause_until(self.now + LOOK, client);
+        false
+    }
+
+    /// A client's join is on its way to its place, or had no room after all.
+    pub(crate) fn note_joining(&mut self, group: &GroupName, goes: bool) {
+        if self.topics.on {
+            let topic = topic_of(group.as_bytes());
+            TopicDesk::note(&mut self.topics.joining, topic, goes);
+            self.topics.waiting.remove(&topic);
+            if !goes {
+                self.topics.waiting.insert(topic, self.now);
+            }
+            self.topics.changed = true;
+        }
+    }
+
+    /// An own client's join has its place.
+    pub(crate) fn note_placed(&mut self, payload: &Payload, group: &GroupName) {
+        if self.topics.on && ordered::is_join(payload) {
+            self.topics.placed.push(topic_of(group.as_bytes()));
+        }
+    }
+
+    /// Tells the engine what is read, if that has changed. Whether it did.
+    pub(crate) fn tell_topics(&mut self) -> bool {
+        if !self.topics.on {
+            return false;
+        }
+        for (group, joined) in self.groups.take_local_changes() {
+            TopicDesk::note(&mut self.topics.members, topic_of(group.as_bytes()), joined);
+            self.topics.changed = true;
+        }
+        if !self.groups.has_work() {
+            for topic in std::mem::take(&mut self.topics.placed) {
+                TopicDesk::note(&mut self.topics.joining, topic, false);
+                self.topics.changed = true;
+            }
+        }
+        let (now, waiting) = (self.now, self.topics.waiting.len());
+        self.topics.waiting.retain(|_, at| now.since(*at) < FORGOTTEN);
+        let forgot = self.topics.waiting.len() < waiting;
+        if !std::mem::take(&mut self.topics.changed) && !forgot {
+            return false;
+        }
+        let wanted = self.topics.wanted();
+        if self.topics.told.as_ref() == Some(&wanted) {
+            return false;
+        }
+        let topics: Vec<_> = wanted.iter().copied().collect();
+        self.topics.told = Some(wanted);
+        self.engine.read(now, &topics);
+        self.drain_engine();
+        true
+    }
+}
