@@ -23,6 +23,9 @@ const ALL_SENT_ON: &str = "gateways send every message on: they know no groups";
 /// Why one about rings in a ring has none.
 const NO_LOOP: &str = "rings and gateways must form a tree: a loop is refused";
 
+/// What stands before the bytes of a message that is for all: that it has no topics.
+const NO_TOPICS: usize = 1;
+
 /// Rings, and what they carry.
 struct Case {
     rings: Rings,
@@ -35,7 +38,7 @@ struct Case {
 
 impl Case {
     fn run(&self, lab: &Lab, millis: u64) -> Result<Measured, String> {
-        let datagram = DatagramSize::new(LEN + HEAD + HEADER + RING_LEN + STAMP_LEN)?;
+        let datagram = DatagramSize::new(LEN + HEAD + HEADER + NO_TOPICS + RING_LEN + STAMP_LEN)?;
         let members = self.rings.iter().map(Vec::len).max().unwrap_or_default();
         let adjust = |config: &mut Config| {
             config.ring.datagram = datagram;
