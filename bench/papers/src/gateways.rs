@@ -7,7 +7,7 @@ use crate::wires::{FRAME, Load, SEND_BUFFER, Site, len as len_in_ring};
 use bytes::{Bytes, BytesMut};
 use consort_multiring::packet::{Content, Packet, RING_LEN};
 use consort_multiring::{Config, RingNodes, RingNumber};
-use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission};
+use consort_order::{Arrival, Destination, Engine, Lane, Output, Payload, Pressure, Submission, Topic};
 use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
 use consort_wire::Packet as _;
 use host::Host;
@@ -30,6 +30,8 @@ pub struct Plan<'a> {
     pub service: Service,
     /// How large each is, in bytes: eight at least.
     pub len: usize,
+    /// The share of a ring's messages that somebody reads behind each of its gateways.
+    pub read_behind: f64,
     /// The settings of every node.
     pub adjust: &'a dyn Fn(&mut Config),
 }
@@ -47,7 +49,7 @@ impl Plan<'_> {
 /// What was measured.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
-    /// Messages that a receiver was given in a second, on average.
+    /// Messages of all senders that have their place, in a second.
     pub rate: f64,
     /// From when a message is made up to when a receiver has it, for each receiver but its sender.
     pub took: Vec<Duration>,
@@ -85,6 +87,8 @@ pub struct Gateways<'a> {
     next_write: Option<Instant>,
     rng: Rng,
     measured: Option<(Vec<Duration>, u64)>,
+    /// Which rings share a gateway.
+    next_to: BTreeMap<RingNumber, Vec<RingNumber>>,
 }
 
 impl<'a> Gateways<'a> {
@@ -110,8 +114,10 @@ impl<'a> Gateways<'a> {
             next_write: None,
             rng,
             measured: None,
+            next_to: rings.iter().map(|ring| (ring.id, next_to(ring, &rings))).collect(),
         };
         gateways.form()?;
+        gateways.read();
         Ok(gateways)
     }
 
@@ -139,6 +145,35 @@ impl<'a> Gateways<'a> {
         Ok(())
     }
 
+    /// Nodes of a ring read what concerns it; gateways only send on.
+    fn read(&mut self) {
+        for at in 0..self.hosts.len() {
+            let host = &mut self.hosts[at];
+            let rings = host.rings();
+            let own: Vec<_> = rings.iter().filter(|_| rings.len() == 1).map(|ring| topic(*ring)).collect();
+            host.engine.read(self.now, &own);
+            self.drain(at);
+            self.schedule_wake(at);
+        }
+    }
+
+    /// Whom a message of a ring concerns: behind each gateway its share.
+    fn topics(&mut self, ring: RingNumber) -> Vec<Topic> {
+        if self.plan.read_behind >= 1.0 {
+            return Vec::new();
+        }
+        let (mut concerned, mut at) = (vec![ring], 0);
+        while let Some(ring) = concerned.get(at).copied() {
+            for next in self.next_to.get(&ring).cloned().unwrap_or_default() {
+                if !concerned.contains(&next) && self.rng.chance(self.plan.read_behind) {
+                    concerned.push(next);
+                }
+            }
+            at += 1;
+        }
+        concerned.into_iter().map(topic).collect()
+    }
+
     /// Lets time pass without measuring, then measures.
     ///
     /// # Errors
@@ -153,10 +188,9 @@ impl<'a> Gateways<'a> {
         if given == 0 || self.views() > views {
             return Err(format!("{given} messages are handed out, and {} views end", self.views() - views));
         }
-        let receivers = self.hosts.iter().filter(|host| !host.is_gateway()).count();
         let gateways = self.hosts.iter().filter(|host| host.is_gateway());
         let busy = gateways.map(|host| 100.0 * host.busy.as_secs_f64() / span.as_secs_f64());
-        let rate = given as f64 / receivers as f64 / span.as_secs_f64();
+        let rate = given as f64 / span.as_secs_f64();
         Ok(Measured { rate, took, busiest_gateway: busy.reduce(f64::max) })
     }
 
@@ -253,8 +287,10 @@ impl<'a> Gateways<'a> {
         let payload = [head, self.filling.clone()].into_iter().collect();
         let submission =
             Submission { class: Class::Client, service: self.plan.service, stream: OrderStream(0), payload };
+        let ring = self.hosts[at].rings().first().copied().unwrap_or_default();
+        let topics = self.topics(ring);
         // What is refused was not sent: the load is more than the rings take.
-        if self.hosts[at].engine.submit(self.now, submission).is_ok() {
+        if self.hosts[at].engine.submit_to(self.now, submission, &topics).is_ok() {
             self.hosts[at].ahead += 1;
             self.messages.push((written, at));
         }
@@ -287,8 +323,9 @@ impl<'a> Gateways<'a> {
         }
         host.free += self.plan.site.host.message;
         if let Some((took, given)) = &mut self.measured {
-            *given += 1;
-            if sender != at {
+            if sender == at {
+                *given += 1;
+            } else {
                 took.push(host.free.since(written));
             }
         }
@@ -333,6 +370,17 @@ fn len(packet: &Packet) -> usize {
     }
 }
 
+/// The rings that share a node with this one.
+fn next_to(ring: &RingNodes, rings: &[RingNodes]) -> Vec<RingNumber> {
+    let shares = |other: &&RingNodes| other.id != ring.id && other.nodes.iter().any(|node| ring.nodes.contains(node));
+    rings.iter().filter(shares).map(|other| other.id).collect()
+}
+
+/// What concerns the nodes of a ring.
+fn topic(ring: RingNumber) -> Topic {
+    Topic(ring.0.into())
+}
+
 fn name(member: usize) -> MemberId {
     MemberId { node: NodeId(member as u16), incarnation: Incarnation(1) }
 }
@@ -354,7 +402,7 @@ mod tests {
     fn plan(rings: &[&[u16]]) -> Plan<'static> {
         let rings = rings.iter().map(|ring| ring.to_vec()).collect();
         let (load, service) = (Load::Rate(400.0), Service::Safe);
-        Plan { site: &SITE, rings, load, ahead: 0, service, len: 100, adjust: &|_| () }
+        Plan { site: &SITE, rings, load, ahead: 0, service, len: 100, read_behind: 1.0, adjust: &|_| () }
     }
 
     fn run(rings: &[&[u16]], seed: u64) -> Measured {
@@ -367,9 +415,24 @@ mod tests {
         let measured = run(&[&[0, 1, 4], &[2, 3, 4]], 1);
         assert!((measured.rate / 400.0 - 1.0).abs() < 0.2, "{}", measured.rate);
         // Three of four receivers are not the sender.
-        let given = measured.rate * 4.0 / 2.0;
-        assert!((measured.took.len() as f64 / given / 0.75 - 1.0).abs() < 0.05, "{} {given}", measured.took.len());
+        let sent = measured.rate / 2.0;
+        assert!((measured.took.len() as f64 / sent / 3.0 - 1.0).abs() < 0.05, "{} {sent}", measured.took.len());
         assert!(measured.busiest_gateway.is_some_and(|busy| busy > 0.0 && busy < 100.0));
+    }
+
+    #[test]
+    fn what_nobody_reads_behind_a_gateway_stays_on_its_ring() {
+        let given = |read_behind| {
+            let plan = Plan { read_behind, ..plan(&[&[0, 1, 4], &[2, 3, 4]]) };
+            let mut gateways = Gateways::start(&plan, 1).unwrap();
+            let span = Duration::from_millis(500);
+            let measured = gateways.measure(Duration::from_millis(300), span).unwrap();
+            assert!((measured.rate / 400.0 - 1.0).abs() < 0.2, "{}", measured.rate);
+            measured.took.len() as f64 / measured.rate / span.as_secs_f64()
+        };
+        // One other on the same ring reads each, and two on the other one every fourth.
+        let (all, some) = (given(1.0), given(0.25));
+        assert!((all - 3.0).abs() < 0.1 && (some - 1.5).abs() < 0.2, "{all} {some}");
     }
 
     #[test]

@@ -37,8 +37,6 @@ impl Figure {
     }
 }
 
-const FILTERS: &str = "gateways that send on only a tenth of the messages: here every message goes to every ring";
-
 const fn figure(paper: Paper, number: &'static str, title: &'static str, run: Run) -> Figure {
     Figure { paper, number, title, run }
 }
@@ -228,8 +226,8 @@ pub const ALL: [Figure; 73] = [
     figure(Paper::Totem, "figure-7", "Latency over throughput", With(totem::figure_7)),
     figure(Paper::Totem, "token-visit", "Visit of the token, unloaded", With(totem::visit)),
     figure(Paper::Totem, "figure-8", "Throughput over the forwarding probability", With(totem_rings::figure_8)),
-    figure(Paper::Totem, "figure-9", "Agreed latency of three topologies", NotYet(FILTERS)),
-    figure(Paper::Totem, "figure-10", "Safe latency of three topologies", NotYet(FILTERS)),
+    figure(Paper::Totem, "figure-9", "Agreed latency of three topologies", With(totem_rings::figure_9)),
+    figure(Paper::Totem, "figure-10", "Safe latency of three topologies", With(totem_rings::figure_10)),
     figure(Paper::Totem, "figure-11", "Distribution of agreed latency, 40 members", With(totem_rings::figure_11)),
     figure(Paper::Totem, "figure-12", "Distribution of safe latency, 40 members", With(totem_rings::figure_12)),
     figure(Paper::Totem, "latency-methods", "Latency without clocks that agree", With(totem_clocks::latency_methods)),

@@ -71,6 +71,11 @@ impl Host {
         })
     }
 
+    /// The rings that it stands in.
+    pub fn rings(&self) -> Vec<RingNumber> {
+        self.interfaces.keys().copied().collect()
+    }
+
     /// Whether it stands in several rings.
     pub fn is_gateway(&self) -> bool {
         self.interfaces.len() > 1
