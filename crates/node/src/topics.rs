@@ -96,7 +96,12 @@ impl<E: Engine> Node<E> {
         if told && self.engine.reads(topic) {
             return true;
         }
-        self.topics.changed |= self.topics.waiting.insert(topic, self.now).is_none();
+        if self.topics.waiting.insert(topic, self.now).is_none() {
+            // One trip to the gateways and back does for all joins that it has asked for.
+            let ahead = self.clients.get(client).map(|session| session.joins_ahead()).unwrap_or_default();
+            self.topics.waiting.extend(ahead.iter().map(|group| (topic_of(group.as_bytes()), self.now)));
+            self.topics.changed = true;
+        }
         self.clients.pause_until(self.now + LOOK, client);
         false
     }

@@ -159,6 +159,21 @@ impl Frames {
         alike
     }
 
+    /// The kinds and bodies of the whole frames among the next `most` bytes, copied, from the one at the front on.
+    pub fn ahead(&self, most: usize) -> Vec<(u8, Bytes)> {
+        let pieces = std::iter::once(&self.current[..]).chain(self.later.iter().map(|piece| &piece[..]));
+        let mut bytes = BytesMut::new();
+        for piece in pieces.chain([&self.gathered[..]]) {
+            bytes.extend_from_slice(&piece[..piece.len().min(most - bytes.len())]);
+        }
+        let (mut rest, mut frames) = (bytes.freeze(), Vec::new());
+        while rest.len() >= HEAD_LEN && (HEAD_LEN..=rest.len()).contains(&len_of(&rest)) {
+            let frame = rest.split_to(len_of(&rest));
+            frames.push((frame[LENGTH_LEN], frame.slice(HEAD_LEN..)));
+        }
+        frames
+    }
+
     /// The first `len` bytes of the piece at the front, shared.
     pub fn front_piece(&self, len: usize) -> Bytes {
         self.current.slice(..len)
@@ -267,6 +282,23 @@ mod tests {
         let bodies: Vec<_> = bodies.collect();
         bodies.iter().for_each(|(kind, body)| put(&mut out, *kind, |out| out.put_slice(body)));
         (out.freeze(), bodies)
+    }
+
+    #[test]
+    fn what_lies_ahead_is_seen_whatever_pieces_it_came_in() {
+        let mut rng = Rng::new(4);
+        for _ in 0..50 {
+            let (mut bytes, wanted) = stream(&mut rng);
+            let (len, mut frames) = (bytes.len(), Frames::new(1 << 20));
+            while !bytes.is_empty() {
+                let most = [10, 5_000, 100_000][rng.below(3) as usize];
+                frames.push(bytes.split_to(rng.between(1, most).min(bytes.len() as u64) as usize));
+            }
+            assert_eq!(frames.ahead(len), wanted);
+            assert_eq!(frames.ahead(len - 1), wanted[..wanted.len() - 1], "the last is not whole");
+            frames.push(Bytes::from_static(&[0, 0, 0, 0, 9, 9, 9]));
+            assert_eq!((frames.ahead(1 << 20), frames.held()), (wanted, len + 7), "no frame has no length");
+        }
     }
 
     #[test]

@@ -278,6 +278,12 @@ pub(crate) fn check_multicast(payload: &Payload, at: usize) -> Result<(usize, us
     Ok((count, payload.len() - at - len))
 }
 
+/// The group that a frame asks to join, if it does.
+pub(crate) fn joined_group(kind: u8, body: &[u8]) -> Option<GroupName> {
+    let joins = matches!(kind, JOIN | JOIN_CLOSED);
+    joins.then(|| targets::read_group(&mut Reader::new(body)).ok()).flatten()
+}
+
 /// Reads any frame but a hello and a multicast.
 pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
     let most = if matches!(head.kind, READ | READ_ON) { Targets::MAX_LEN } else { BODY_MAX };

@@ -22,6 +22,9 @@ use consort_types::{
 use consort_wire::{Malformed, Payload};
 use std::collections::BTreeMap;
 
+/// So far it is looked ahead in what a client has sent.
+const AHEAD: usize = 16 << 10;
+
 /// One client of a daemon: what it said and was not yet taken, what it has under way, what it is to read.
 ///
 /// Bytes go in by [`Self::feed`]; [`Self::next`] says what the client asks. A numbered request stays at the front until
@@ -207,6 +210,12 @@ impl DaemonEnd {
     /// How many bytes of its requests are under way.
     pub const fn outstanding(&self) -> usize {
         self.ledger.outstanding()
+    }
+
+    /// The groups that the client asks to join in what it has sent so far and was not taken yet.
+    pub fn joins_ahead(&self) -> Vec<GroupName> {
+        let frames = self.input.ahead(AHEAD).into_iter();
+        frames.filter_map(|(kind, body)| request::joined_group(kind, &body)).collect()
     }
 
     /// The client's next bytes. A closed session takes none.

@@ -305,6 +305,14 @@ impl ClientSession {
         }
     }
 
+    /// The groups that it asks to join in what was not taken yet. A Spread client waits for each.
+    pub fn joins_ahead(&self) -> Vec<GroupName> {
+        match self {
+            Self::Native(session) => session.joins_ahead(),
+            Self::Spread { .. } => Vec::new(),
+        }
+    }
+
     /// Lets a Spread client go on with its handshake under this name.
     pub fn name(&mut self, chosen: ClientName, node: NodeId) {
         if let Self::Spread { session, name, .. } = self {

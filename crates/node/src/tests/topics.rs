@@ -41,6 +41,23 @@ fn a_join_waits_until_all_that_stands_behind_it_will_come() {
 }
 
 #[test]
+fn joins_that_are_asked_for_together_wait_together() {
+    //= TM54 test
+    let mut world = world();
+    let bob = world.connect(0, "bob");
+    world.nodes[0].engine.is_read = false;
+    for number in 0..200 {
+        world.client(bob).join(&group(&format!("g{number}"))).unwrap();
+    }
+    world.settle();
+    let wanted = reading(&world, 0);
+    assert!(wanted.len() > 190, "two may have one topic, and {} are wanted", wanted.len());
+    world.nodes[0].engine.is_read = true;
+    world.settle();
+    assert_eq!((world.story(bob).len(), reading(&world, 0)), (200, wanted));
+}
+
+#[test]
 fn a_topic_is_read_until_the_last_leave_has_its_place() {
     //= TM54 test
     let mut world = world();
