@@ -21,6 +21,8 @@ consort_types::mutants!(
     KeptFromEarliest "takes what is kept of one of a reader's groups for what is kept of all",
     PartedGoesOn "has a reader go on with what is kept where its history has parted",
     BatchFromStart "tells a batch from its start to one who had read a part of it",
+    JoinsUnread "has a client join before all that stands behind that comes here",
+    UnreadAtLeave "reads a group no longer once a client asks to leave it",
 );
 
 #[cfg(feature = "mutants")]
@@ -44,6 +46,11 @@ impl Mutant {
                 | Self::PartedGoesOn
                 | Self::BatchFromStart
         )
+    }
+
+    /// Whether it breaks what is promised where nodes are spared what they do not read.
+    pub const fn is_of_topics(self) -> bool {
+        matches!(self, Self::JoinsUnread | Self::UnreadAtLeave)
     }
 
     /// Whether it breaks what is promised to producers.

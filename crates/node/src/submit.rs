@@ -84,6 +84,7 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ask::Leave(group) => {
+                self.note_leaving(&group);
                 let payload = ordered::leave(client, &group).into();
                 let to = (Service::Agreed, self.streams.of(group.as_bytes()));
                 return self.submit(client, to, payload, Some(MembershipStep::Leave));

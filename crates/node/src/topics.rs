@@ -3,6 +3,7 @@
 //! A topic stands for the names of groups. A node reads those of the groups that its own clients are in, or are about to join:
 //! a join is handed to the engine once all that stands behind it will come here, and a topic is read until the last leave has
 //! had its place.
+use crate::mutant::mutated;
 use crate::streams::spread;
 use crate::{Node, STREAM};
 use consort_group::Targets;
@@ -93,7 +94,7 @@ impl<E: Engine> Node<E> {
         }
         let topic = topic_of(group.as_bytes());
         let told = self.topics.told.as_ref().is_none_or(|told| told.contains(&topic));
-        if told && self.engine.reads(topic) {
+        if told && self.engine.reads(topic) || mutated!(self, JoinsUnread) {
             return true;
         }
         if self.topics.waiting.insert(topic, self.now).is_none() {
@@ -115,6 +116,15 @@ impl<E: Engine> Node<E> {
             if !goes {
                 self.topics.waiting.insert(topic, self.now);
             }
+            self.topics.changed = true;
+        }
+    }
+
+    /// An own client asks to leave: its group is read until that has its place.
+    pub(crate) fn note_leaving(&mut self, group: &GroupName) {
+        //= TM54
+        if self.topics.on && mutated!(self, UnreadAtLeave) {
+            TopicDesk::note(&mut self.topics.members, topic_of(group.as_bytes()), false);
             self.topics.changed = true;
         }
     }

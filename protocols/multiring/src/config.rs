@@ -81,7 +81,9 @@ impl Config {
     pub(crate) fn membership(&self) -> MembershipSettings {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
         //= TM43
-        settings.links = self.rings.iter().map(|ring| ring.nodes.clone()).collect();
+        if !crate::mutated!(self, BetweenIgnored) {
+            settings.links = self.rings.iter().map(|ring| ring.nodes.clone()).collect();
+        }
         settings.primary = self.ring.primary.clone();
         settings.timers = self.membership.scaled(self.membership_percent());
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;

@@ -6,7 +6,7 @@ use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use consort_order::{Engine, Submission, Topic};
 use consort_ring::Ring;
-use consort_types::{Class, Incarnation, Instant, MemberId, OrderStream, View, ViewId};
+use consort_types::{Class, Incarnation, Instant, MemberId, OrderStream, Service, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One ring at this node.
@@ -40,6 +40,8 @@ pub struct Port {
     pub readers: Option<BTreeSet<Topic>>,
     /// It said good-bye.
     pub left: bool,
+    #[cfg(feature = "mutants")]
+    mutant: Option<crate::Mutant>,
 }
 
 /// How far this node is with a ring in the view that it has installed.
@@ -94,6 +96,8 @@ impl Port {
             passing: false,
             readers: None,
             left: false,
+            #[cfg(feature = "mutants")]
+            mutant: config.mutant,
         })
     }
 
@@ -122,7 +126,10 @@ impl Port {
         self.told.clear();
         self.drop_out();
         (self.telling, self.passing) = (false, false);
-        self.readers = None;
+        //= TM52
+        if !crate::mutated!(self, ReadersKept) {
+            self.readers = None;
+        }
     }
 
     /// Nothing that waits here is sent any more.
@@ -212,9 +219,11 @@ impl Port {
             if !open && !matches!(carrier.content, CarrierContent::Begin(_) | CarrierContent::End(_)) {
                 break;
             }
+            let places = matches!(carrier.content, CarrierContent::Passed(_));
+            let as_agreed = places && crate::mutated!(self, PassedAsAgreed);
             let submission = Submission {
                 class: Class::Client,
-                service: carrier.rides(),
+                service: if as_agreed { Service::Agreed } else { carrier.rides() },
                 stream: OrderStream(0),
                 payload: carrier.encode(),
             };

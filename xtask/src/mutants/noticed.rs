@@ -90,6 +90,7 @@ impl Mutant {
     const fn protocol(self) -> Protocol {
         match self {
             Self::Node(mutant) if mutant.is_of_reading() => Protocol::Paxos,
+            Self::Node(mutant) if mutant.is_of_topics() => Protocol::MultiRing,
             Self::Ring(_) | Self::Group(_) | Self::Node(_) | Self::Leader(_) => Protocol::Ring,
             Self::Toto(_) | Self::Views(_) => Protocol::Toto,
             Self::Plato(_) => Protocol::Plato,
@@ -194,6 +195,9 @@ fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String>
         Mutant::Group(mutant) => run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story),
         Mutant::Node(mutant) if mutant.is_of_reading() => {
             run_whole::<Paxos>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
+        }
+        Mutant::Node(mutant) if mutant.is_of_topics() => {
+            run_whole::<MultiRing>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
         }
         Mutant::Node(mutant) => run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
     });
@@ -394,6 +398,7 @@ fn own_tests(mutant: Mutant) -> OwnTests {
         Mutant::Group(_) => ("consort-group", "tests::exchange", "CONSORT_GROUP_MUTANT"),
         Mutant::Node(mutant) if mutant.is_of_producers() => ("consort-node", "tests::producers", "CONSORT_NODE_MUTANT"),
         Mutant::Node(mutant) if mutant.is_of_readers() => ("consort-node", "tests::kept", "CONSORT_NODE_MUTANT"),
+        Mutant::Node(mutant) if mutant.is_of_topics() => ("consort-node", "tests::topics", "CONSORT_NODE_MUTANT"),
         Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
         Mutant::Leader(_) => ("consort-leader", "tests::model::never", "CONSORT_LEADER_MUTANT"),
         Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),

@@ -33,7 +33,7 @@ fn a_join_waits_until_all_that_stands_behind_it_will_come() {
     world.nodes[0].engine.is_read = false;
     world.join(bob, "g");
     let wanted = reading(&world, 0);
-    assert_eq!((wanted.len(), world.story(bob)), (1, vec![]), "it is wanted, and does not come yet");
+    assert_eq!((wanted.len(), world.story(bob)), (1, vec![]), "joins: it is wanted, and does not come yet");
     assert_eq!(topics(&mut world, 0), [] as [Vec<Topic>; 0], "nothing was handed over");
     world.nodes[0].engine.is_read = true;
     world.settle();
@@ -67,11 +67,11 @@ fn a_topic_is_read_until_the_last_leave_has_its_place() {
     let wanted = reading(&world, 0);
     world.client(eve).leave(&group("g")).unwrap();
     world.settle();
-    assert_eq!(reading(&world, 0), wanted, "bob is in");
+    assert_eq!(reading(&world, 0), wanted, "filtering: bob is in");
     world.nodes[0].engine.stuck = true;
     world.client(bob).leave(&group("g")).unwrap();
     world.settle();
-    assert_eq!(reading(&world, 0), wanted, "the leave has no place yet");
+    assert_eq!(reading(&world, 0), wanted, "filtering: the leave has no place yet");
     world.nodes[0].engine.stuck = false;
     world.settle();
     assert_eq!(reading(&world, 0), []);

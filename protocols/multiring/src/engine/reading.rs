@@ -131,12 +131,14 @@ impl MultiRing {
         }
         *told = Some(reads.clone());
         let (gateway, version) = (readership.me as u16, reads.version);
-        self.count_readers(ring);
+        self.count_readers(ring, member);
         for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
             self.put(other, view, CarrierContent::Reads(reads.clone()));
         }
-        self.counters.echoes_sent += 1;
-        self.put(ring, view, CarrierContent::Echo(Echo { gateway, member: reads.member, version }));
+        if !crate::mutated!(self.config, EchoWithheld) {
+            self.counters.echoes_sent += 1;
+            self.put(ring, view, CarrierContent::Echo(Echo { gateway, member: reads.member, version }));
+        }
     }
 
     /// A gateway has heard what a member reads: that goes on to the member.
@@ -159,16 +161,18 @@ impl MultiRing {
     }
 
     /// Who lies on the side of a ring has told something.
-    fn count_readers(&mut self, ring: RingNumber) {
+    fn count_readers(&mut self, ring: RingNumber, teller: usize) {
         //= TM50
+        let last_only = crate::mutated!(self.config, LastTellerOnly);
         let blind = crate::mutated!(self.config, NextRingOnly);
         let deaf = crate::mutated!(self.config, UntoldReadNothing);
         let (Some(room), Some(port)) = (&self.room, self.ports.get_mut(&ring)) else { return };
-        let beyond = room.view.members.iter().zip(&room.readership.told).filter(|(member, _)| {
+        let members = room.view.members.iter().zip(&room.readership.told).enumerate();
+        let beyond = members.filter(|(_, (member, _))| {
             self.layout.is_beyond(ring, member.node) && (!blind || self.layout.stands_in(member.node, ring))
         });
         let mut readers = Some(BTreeSet::new());
-        for (_, told) in beyond {
+        for (_, (_, told)) in beyond.filter(|(index, _)| *index == teller || !last_only) {
             match told.as_ref().and_then(|told| told.topics.as_ref()) {
                 Some(topics) => readers.iter_mut().for_each(|readers| readers.extend(topics.iter().copied())),
                 None if deaf => {}

@@ -56,7 +56,7 @@ fn those_go_on_apart_who_had_another_between_them_that_does_not_go_on_with_them(
         let change = toy.changes.iter().find(|change| change.closing.as_ref().is_some_and(|view| view.id == old));
         let cut = &change.unwrap().cut;
         let names: Vec<_> = cut.together.iter().map(|member| member.node.0).collect();
-        assert_eq!((names, cut.apart, toy.closed[&old][3]), (together.to_vec(), true, held), "n{node}");
+        assert_eq!((names, cut.apart, toy.closed[&old][3]), (together.to_vec(), true, held), "views: n{node}");
     }
 }
 
