@@ -149,7 +149,12 @@ impl ToldChange {
 
 /// The rows of rings in a status, by number.
 pub fn rings(status: &BTreeMap<String, String>) -> Vec<(u16, String)> {
-    let row = |(key, state): (&String, &String)| Some((key.strip_prefix("ring_")?.parse().ok()?, state.clone()));
+    let row = |(key, state): (&String, &String)| {
+        let ring = key.strip_prefix("ring_")?.parse().ok()?;
+        let sent_on = status.get(&format!("sends_on_{ring}"));
+        let sent_on = sent_on.map_or_else(String::new, |what| format!("; sends on into it {what}"));
+        Some((ring, format!("{state}{sent_on}")))
+    };
     let mut rows: Vec<_> = status.iter().filter_map(row).collect();
     rows.sort_unstable();
     rows
@@ -308,12 +313,20 @@ Node 1 hears both ways n2; never heard n3.";
 
     #[test]
     fn rings_are_told_by_number_and_their_counts_are_not() {
-        let rows = [("ring_10", "merged 1 of 1"), ("ring_2", "merged 3 of 9"), ("ring_wait_us_2", "7")];
+        let rows = [
+            ("ring_10", "merged 1 of 1"),
+            ("ring_2", "merged 3 of 9"),
+            ("ring_wait_us_2", "7"),
+            ("sends_on_10", "everything"),
+        ];
         let status: BTreeMap<_, _> = rows.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
         let mut told = story();
         told.rings = rings(&status);
         let lines = told.lines(10);
-        assert_eq!(lines[lines.len() - 2..], ["Ring 2: merged 3 of 9.", "Ring 10: merged 1 of 1."]);
+        assert_eq!(
+            lines[lines.len() - 2..],
+            ["Ring 2: merged 3 of 9.", "Ring 10: merged 1 of 1; sends on into it everything."]
+        );
     }
 
     #[test]

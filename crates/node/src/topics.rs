@@ -15,6 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How soon a client that waits to join is looked at again.
 const LOOK: Duration = Duration::from_millis(2);
+/// So many groups are named in a status.
+const NAMED: usize = 8;
 /// Who was not looked at for so long waits no more.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
@@ -76,6 +78,19 @@ impl<E: Engine> Node<E> {
             if alone { topics.into_iter().collect() } else { Vec::new() }
         };
         Targets::of(payload, told.targets_at, groups_of).unwrap_or_default()
+    }
+
+    /// What a gateway sends on, by the names of groups.
+    pub(crate) fn sent_on(&self, topics: Option<&[Topic]>) -> String {
+        let Some(topics) = topics else { return "everything".into() };
+        let read = |group: &GroupName| topics.contains(&topic_of(group.as_bytes()));
+        let mut groups = self.groups.all().map(|(group, ..)| group).filter(|group| read(group));
+        let named: Vec<_> = groups.by_ref().take(NAMED).map(|group| group.to_string()).collect();
+        match (named.is_empty(), groups.count()) {
+            (true, _) => "only what is for all".into(),
+            (false, 0) => format!("what is for all, and groups {}", named.join(" ")),
+            (false, more) => format!("what is for all, and groups {} and {more} more", named.join(" ")),
+        }
     }
 
     /// Hands a client's message or step to the engine.

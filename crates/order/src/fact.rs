@@ -31,6 +31,13 @@ pub enum Fact {
         /// It.
         value: String,
     },
+    /// What a gateway sends on into one of its rings.
+    SentOn {
+        /// Which ring.
+        ring: u16,
+        /// Beside what is for all, messages of these topics, ascending; none where it is everything.
+        topics: Option<Vec<crate::Topic>>,
+    },
 }
 
 /// What is known of the way to and from another node.

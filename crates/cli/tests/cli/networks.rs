@@ -105,6 +105,8 @@ fn each_daemon_tells_of_its_networks_and_of_the_rings_behind_others() {
     assert!(near.contains(&format!("{name} node 1 ring 2: behind n3, reached ")), "{near}");
     assert!(told("status", "3").contains(&format!("{name} node 3 ring 2: open, reached ")));
     assert!(told("explain", "5").contains("\nRing 1: behind n3, reached "));
+    assert_eq!(told("status", "3").matches("; sends on into it everything\n").count(), 2, "daemons keep messages");
+    assert!(!near.contains("sends on"), "{near}");
     let status: serde_json::Value = serde_json::from_str(&cluster.status(GATEWAY)).unwrap();
     let status = &status[0]["status"];
     assert_eq!((&status["protocol"], status["ring_horizon_2"].is_number()), (&"multiring".into(), true));
@@ -118,6 +120,32 @@ fn each_daemon_tells_of_its_networks_and_of_the_rings_behind_others() {
     });
     assert_eq!(unknown, None, "every number is known to the metrics");
     assert!(status["forwarded"].as_u64() > Some(2), "{status}");
+}
+
+#[test]
+fn daemons_that_keep_no_messages_are_sent_what_their_clients_read() {
+    //= TM50 test
+    //= TM54 test
+    let cluster = start("[sessions]\nretain = 0\n");
+    say(&cluster.address(0), "unread", SOME);
+    let told = collect(&cluster.address(4));
+    all_speak(&cluster, &[0, 3], "read");
+    end(&cluster);
+    let told = told.join().unwrap();
+    assert_eq!((of_rounds(&told, &["read"]).len(), told.len()), (2 * SOME, 2 * SOME));
+    in_order_of_senders(&told, SOME);
+    let counted = |at: usize, name: &str| {
+        let status: serde_json::Value = serde_json::from_str(&cluster.status(at)).unwrap();
+        status[0]["status"][name].as_u64().unwrap()
+    };
+    assert!(counted(GATEWAY, "filtered") >= SOME as u64 && counted(4, "passed") >= SOME as u64);
+    let mut reader = Client::connect(&cluster.address(4), &ConnectOptions::default()).unwrap();
+    reader.join(&group()).unwrap();
+    let (world, name) = (&cluster.world, cluster.world.cluster.clone());
+    let sends_on = || world.run(&["status", "--cluster", &name, "--node", "3"]).out;
+    let wanted = format!("; sends on into it what is for all, and groups {}\n", group());
+    wait_until("the gateway tells what it sends on", || sends_on().contains(&wanted));
+    assert!(sends_on().contains("; sends on into it only what is for all\n"), "nobody else reads: {}", sends_on());
 }
 
 #[test]

@@ -252,6 +252,15 @@ pub const METRICS: &[Metric] = &[
     // Totem's multiple rings.
     ("handed_out", Counter, "Messages of all rings that got their place. Normal: grows with what is sent."),
     ("forwarded", Counter, "Messages that a gateway sent on. Normal: grows at gateways with what is sent."),
+    (
+        "filtered",
+        Counter,
+        "Messages that a gateway did not send on, as nobody there reads them. Normal: 0 but with retain = 0.",
+    ),
+    ("filtered_bytes", Counter, "Their bytes. Normal: 0 but with retain = 0."),
+    ("passed", Counter, "Messages of which this node was told the places alone. Normal: 0 but with retain = 0."),
+    ("reads_sent", Counter, "Times that this node told what it reads. Normal: grows with joins, leaves and views."),
+    ("echoes_sent", Counter, "Times that a gateway answered that. Normal: grows with joins, leaves and views."),
     ("horizons_sent", Counter, "Times that a gateway told how far rings are. Normal: grows while messages come."),
     ("relayed_packets", Counter, "Packets of others that a gateway sent on. Normal: grows at gateways, at rest too."),
     ("waiting_messages", Gauge, "Messages that wait for their place. Normal: below 1000, and 0 at rest."),

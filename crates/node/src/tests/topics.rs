@@ -103,6 +103,25 @@ fn messages_to_groups_name_topics_and_all_else_is_for_all() {
 }
 
 #[test]
+fn a_status_names_the_groups_that_a_gateway_sends_on() {
+    //= TM50 test
+    let mut world = world();
+    let bob = world.connect(0, "bob");
+    world.join(bob, "g");
+    let one = reading(&world, 0);
+    let told = |world: &World, topics: &[Topic]| world.nodes[1].sent_on(Some(topics));
+    assert_eq!(world.nodes[1].sent_on(None), "everything");
+    assert_eq!(told(&world, &[]), "only what is for all");
+    assert_eq!(told(&world, &one), "what is for all, and groups g");
+    for number in 0..10 {
+        world.join(bob, &format!("h{number}"));
+    }
+    let all = reading(&world, 0);
+    assert_eq!(told(&world, &all), "what is for all, and groups g h0 h1 h2 h3 h4 h5 h6 and 3 more");
+    assert_eq!(told(&world, &one), "what is for all, and groups g", "of others nothing");
+}
+
+#[test]
 fn engines_that_filter_nothing_are_told_nothing() {
     let mut world = World::new(1, Limits::default());
     world.nodes[0].spare_unread();

@@ -93,7 +93,17 @@ impl MultiRing {
             see(Fact::Part { what: "ring_horizon", part, value: horizon.reached.to_string() });
             if let Some(port) = self.ports.get(&number) {
                 see(Fact::Part { what: "ring_waiting_bytes", part, value: port.out_bytes.to_string() });
+                self.tell_sent_on(port, see);
             }
+        }
+    }
+
+    /// What this node sends on into a ring, if it is a gateway.
+    fn tell_sent_on(&self, port: &Port, see: &mut dyn FnMut(Fact)) {
+        //= TM50
+        if self.ports.len() > 1 {
+            let topics = port.readers.as_ref().map(|topics| topics.iter().copied().collect());
+            see(Fact::SentOn { ring: port.number.0.into(), topics });
         }
     }
 
