@@ -375,16 +375,18 @@ pub fn configs(orders: (Protocol, Storage, Retain), nodes: u16, directory: &Path
 /// How many bytes of the order are retained: so few that runs reach the end of them, or more than any run says.
 const fn retained(retain: Retain) -> usize {
     match retain {
+        Retain::None => 0,
         Retain::Little => 4 << 20,
         Retain::All => 2 << 30,
     }
 }
 
 fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, spread: &Path) -> String {
+    let sessions = if retain == Retain::None { "\n[sessions]\nretain = 0\n" } else { "" };
     let retain = retained(retain);
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
-        "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n\n[spread]\nport = 4803\nunix = \"{}\"\n",
+        "{head}\n[clients]\nlisten = [\"{LISTEN}\"]\n{sessions}\n[spread]\nport = 4803\nunix = \"{}\"\n",
         spread.display()
     );
     let node = |node| format!("\n[[node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address(node));
@@ -434,6 +436,9 @@ mod tests {
         let gateway = |network| rings.contains(&format!("id = 2\naddress = \"10.77.{network}.2\""));
         assert!(gateway(0) && gateway(1) && !gateway(2) && !rings.contains("[[node]]"), "{rings}");
         assert_eq!(rings.matches("[[network]]").count(), 3, "{rings}");
+        assert!(!rings.contains("[sessions]"), "{rings}");
+        let filters = config((Protocol::MultiRing, Storage::Sync, Retain::None), 5, Path::new("/d/spread-1.sock"));
+        assert!(filters.contains("\n[sessions]\nretain = 0\n"), "{filters}");
         assert!(file.contains(&inner_address().unwrap().to_string()));
         let outer = address(Path::new("/d"), 1).to_string();
         assert!(outer.ends_with("/d/node-2/chaos/node-2.sock"), "{outer}");

@@ -45,7 +45,9 @@ CONSORT_REQUIRE_NETNS is 1.
                    such a run must end red [ordered]
   --retain WHAT    how much of the order acceptors of paxos keep: little, so that
                    some must start anew, or all, which at the end nodes 1 and 2
-                   tell again, alike and with all that was acknowledged [little]
+                   tell again, alike and with all that was acknowledged. With
+                   multiring none, so that gateways send on only what is read
+                   behind them [little]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -57,11 +59,13 @@ CONSORT_REQUIRE_NETNS is 1.
 /// How registers may be read.
 pub const READS: [(&str, Reads); 2] = [("ordered", Reads::Ordered), ("local", Reads::Local)];
 
-const RETAIN: [(&str, Retain); 2] = [("little", Retain::Little), ("all", Retain::All)];
+const RETAIN: [(&str, Retain); 3] = [("none", Retain::None), ("little", Retain::Little), ("all", Retain::All)];
 
 /// How much of the order is retained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retain {
+    /// Nothing, of what clients read.
+    None,
     /// So little that some nodes miss a part.
     Little,
     /// All of it.
@@ -108,6 +112,9 @@ impl Options {
             return Err(Some(
                 "--retain: only paxos on disk keeps all; add --protocol paxos, and no --storage memory".into(),
             ));
+        }
+        if options.retain == Retain::None && options.protocol != Protocol::MultiRing {
+            return Err(Some("--retain: only gateways of multiring go by that; add --protocol multiring".into()));
         }
         if options.protocol == Protocol::MultiRing && options.nodes < FEWEST {
             return Err(Some(format!(
@@ -161,7 +168,11 @@ impl fmt::Display for Options {
         let (protocol, storage) = (self.protocol.name(), self.storage.name());
         let storage = if self.protocol == Protocol::Paxos { format!(" --storage {storage}") } else { String::new() };
         let reads = if self.reads == Reads::Local { " --reads local" } else { "" };
-        let retain = if self.retain == Retain::All { " --retain all" } else { "" };
+        let retain = match self.retain {
+            Retain::None => " --retain none",
+            Retain::Little => "",
+            Retain::All => " --retain all",
+        };
         write!(
             f,
             "--protocol {protocol}{storage}{reads}{retain} --nodes {} --seconds {}",
@@ -194,6 +205,8 @@ mod tests {
         assert_eq!((read(&paxos.to_string()).unwrap(), paxos.storage), (paxos.clone(), Storage::Memory));
         let all = read("--protocol paxos --retain all").unwrap();
         assert_eq!((read(&all.to_string()).unwrap(), all.retain), (all.clone(), Retain::All));
+        let none = read("--protocol multiring --retain none").unwrap();
+        assert_eq!((read(&none.to_string()).unwrap(), none.retain), (none.clone(), Retain::None));
         let local = read("--protocol paxos --reads local").unwrap();
         assert_eq!((read(&local.to_string()).unwrap(), local.reads), (local.clone(), Reads::Local));
     }
@@ -218,7 +231,8 @@ mod tests {
         for vain in ["--retain all", "--protocol paxos --storage memory --retain all"] {
             assert!(problem(vain).starts_with("--retain: only paxos on disk keeps all"), "{}", problem(vain));
         }
-        assert_eq!(problem("--retain much"), "--retain: no run retains `much`; use little or all");
+        assert!(problem("--retain none").starts_with("--retain: only gateways of multiring"));
+        assert_eq!(problem("--retain much"), "--retain: no run retains `much`; use none, little or all");
         assert_eq!(
             problem("--nodes 2 --protocol multiring"),
             "--nodes: multiring joins two networks by a gateway, which 2 nodes do not make; give 3 or more"
