@@ -26,7 +26,6 @@ consort_types::mutants!(
     PassedLate "tells of what it did not send on behind what follows",
     PassedForgotten "tells nobody of what it did not send on",
     PassedAsAgreed "tells of safe messages that it did not send on as of agreed ones",
-    PlacesForAll "answers with places alone all who may ask for messages",
     BetweenIgnored "lets members go on together that had others between them",
     VoidLost "does not send again what had no place in the view that ended",
 );

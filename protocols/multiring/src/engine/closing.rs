@@ -160,8 +160,7 @@ impl MultiRing {
             return;
         }
         //= TM55
-        let for_all = crate::mutated!(self.config, PlacesForAll);
-        let to_all = to_all && (for_all || pieces.iter().all(|piece| !piece.is_passed()));
+        let to_all = to_all && pieces.iter().all(|piece| !piece.is_passed());
         self.counters.pieces_sent += pieces.len() as u64;
         let to = (!to_all).then_some(request.asker.node);
         for pieces in packed(pieces, packet_room) {
