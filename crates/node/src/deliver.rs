@@ -276,8 +276,12 @@ impl<E: Engine> Node<E> {
                     self.retention.take(delivery, client, messages, told, self.now);
                 }
                 self.counts.message_bytes_ordered += payload.len() as u64;
+                let shared = recipients.len() >= SHARED_BY;
                 if own {
-                    self.clients.order(client, Placed::Multicasts { messages, len: len() }, None);
+                    // Who is told of it in slices is told of its place behind it.
+                    if !shared {
+                        self.clients.order(client, Placed::Multicasts { messages, len: len() }, None);
+                    }
                     if let Some(numbered) = numbered {
                         self.producers.note(client, numbered.number.saturating_add(messages as u64 - 1), *position);
                     }
@@ -286,7 +290,7 @@ impl<E: Engine> Node<E> {
                 let (service, now, written) = (*service, self.now, None);
                 let place = Place::at(position.0);
                 let telling = Telling { sender, own, service, messages, payload, told, place, offer, now, written };
-                if recipients.len() >= SHARED_BY {
+                if shared {
                     let written = Written::new(&telling, recipients, &self.clients);
                     self.pending.spend(payload.len());
                     self.fan_out = Some(FanOut::new(delivery, &telling, offered, written));

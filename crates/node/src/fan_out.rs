@@ -1,8 +1,8 @@
 //! Messages for many clients: written once, and told to a few of them at a time.
 use crate::Node;
-use crate::clients::client_session::{Telling, Written};
+use crate::clients::client_session::{Placed, Telling, Written};
 use crate::mutant::mutated;
-use consort_group::ordered::MulticastLayout;
+use consort_group::ordered::{self, MulticastLayout};
 use consort_order::{Delivery, Engine};
 use consort_session::Place;
 use consort_types::{ClientId, OfferId};
@@ -68,6 +68,10 @@ impl<E: Engine> Node<E> {
         if end == readers.len() {
             let offered = std::mem::take(&mut fan_out.offered);
             let offer = fan_out.offer;
+            if let Some(client) = own {
+                let placed = Placed::Multicasts { messages: fan_out.messages, len: ordered::client_len(payload) };
+                self.clients.order(client, placed, None);
+            }
             self.fan_out = None;
             self.take_back(offered, offer);
         }

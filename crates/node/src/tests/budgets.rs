@@ -102,6 +102,38 @@ fn many_small_messages_to_a_crowd_are_told_in_slices_too() {
 }
 
 #[test]
+fn a_sender_in_a_crowd_is_given_its_message_before_it_is_told_that_it_has_its_place() {
+    let mut world = World::new(1, Limits::default());
+    let all: Vec<_> = (0..5).map(|n| world.connect(0, &format!("client-{n}"))).collect();
+    all.iter().for_each(|at| world.join(*at, "crowd"));
+    let known = |world: &World, at: usize| {
+        let given = world.story(at).iter().filter(|line| line.starts_with(&format!("n0/c{} ", at + 1))).count() as u64;
+        (world.programs[at].client.progress().ordered - 1, given)
+    };
+    for at in &all {
+        (0..4).for_each(|n| world.multicast(*at, &["crowd"], &n.to_string().repeat(32_000)));
+        while world.write(*at) {}
+    }
+    let until = world.now + TICK * 10;
+    while world.now < until {
+        match world.network.pop_front() {
+            Some((_, datagram)) => world.nodes[0].handle_datagram(world.now, world.now, datagram),
+            None => {
+                world.now += if world.nodes[0].has_to_tell() { Duration::ZERO } else { TICK };
+                world.nodes[0].handle_timeout(world.now);
+            }
+        }
+        world.drain(0);
+        for at in &all {
+            let (ordered, given) = known(&world, *at);
+            assert!(ordered <= given, "{ordered} of client {at} are called ordered, and {given} were given back");
+        }
+    }
+    assert!(world.counter(0, "delivery_slice_max_bytes") > 256 << 10, "no slice was full");
+    assert!(all.iter().all(|at| known(&world, *at) == (4, 4)));
+}
+
+#[test]
 fn what_a_crowd_shares_counts_against_what_all_may_leave_unread() {
     let most = 400_000;
     let (mut world, _) = crowd(Limits { outputs_max: most, ..Limits::default() });
