@@ -26,6 +26,8 @@ consort_types::mutants!(
     PassedLate "tells of what it did not send on behind what follows",
     PassedForgotten "tells nobody of what it did not send on",
     PassedAsAgreed "tells of safe messages that it did not send on as of agreed ones",
+    PlacesToAll "gives all who lack messages the places alone of what it does not hold whole",
+    SendsWantsOn "sends requests on that it cannot answer as it does not close their view",
     BetweenIgnored "lets members go on together that had others between them",
     VoidLost "does not send again what had no place in the view that ended",
 );

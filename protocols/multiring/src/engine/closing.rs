@@ -160,7 +160,8 @@ impl MultiRing {
             return;
         }
         //= TM55
-        let to_all = to_all && pieces.iter().all(|piece| !piece.is_passed());
+        let places = pieces.iter().any(Piece::is_passed) && !crate::mutated!(self.config, PlacesToAll);
+        let to_all = to_all && !places;
         self.counters.pieces_sent += pieces.len() as u64;
         let to = (!to_all).then_some(request.asker.node);
         for pieces in packed(pieces, packet_room) {
@@ -213,7 +214,7 @@ impl MultiRing {
         let frozen = matches!(self.stage, Stage::Frozen | Stage::Closing(_));
         if !stands || !frozen {
             //= TM55
-            return true;
+            return !crate::mutated!(self.config, SendsWantsOn);
         }
         let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
         if holds {

@@ -4,11 +4,13 @@ use crate::config::Config;
 use crate::engine::MultiRing;
 use crate::key::RingNumber;
 use crate::layout::RingNodes;
-use crate::packet::Packet;
+use crate::packet::{Content, Packet, Piece, Relayed, RelayedContent};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Fact, Lane, Output, Submission, Topic, each_counter, state_of};
 use consort_ring::evs::{EvsEvent, EvsMessage, EvsTrace, check, check_end};
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, View, ViewKind};
+use consort_types::{
+    Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, View, ViewId, ViewKind,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub const MS: u64 = 1_000_000;
@@ -68,6 +70,8 @@ pub struct Cluster {
     /// Nodes that say what they read; the others read everything.
     pub choosy: BTreeSet<u16>,
     pub wishes: BTreeMap<(u16, u16), Wish>,
+    /// What was sent and should not have been.
+    unfit: Option<String>,
 }
 
 pub fn rings(rings: &[&[u16]]) -> Vec<RingNodes> {
@@ -130,6 +134,7 @@ impl Cluster {
             took: BTreeMap::new(),
             choosy: BTreeSet::new(),
             wishes: BTreeMap::new(),
+            unfit: None,
             config,
         };
         for node in cluster.nodes() {
@@ -362,6 +367,7 @@ impl Cluster {
         let body = consort_wire::Packet::encode(packet, &mut head);
         head.extend_from_slice(&body);
         let packet = <Packet as consort_wire::Packet>::decode(head.freeze()).unwrap();
+        self.watch(node, &packet);
         let ring = self.config.rings.iter().find(|ring| ring.id == packet.ring).unwrap().clone();
         let from = MemberId::new(node, self.hosts[&node].incarnation);
         let side = |node: u16| self.sides.get(&(ring.id, node)).copied().unwrap_or_default();
@@ -376,6 +382,32 @@ impl Cluster {
             let at = self.is_busy(node) + 20_000 + self.rng.below(60_000);
             self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: packet.clone() });
         }
+    }
+
+    /// Looks who is asked for messages of a view that ends, and who is given places alone.
+    fn watch(&mut self, node: u16, packet: &Packet) {
+        //= TM55 test
+        let Content::Relayed(Relayed { from, to, content }) = &packet.content else { return };
+        let said = match content {
+            RelayedContent::Pieces { pieces, .. } if to.is_none() && pieces.iter().any(Piece::is_passed) => {
+                format!("filtering: n{node} gives places alone to all")
+            }
+            RelayedContent::Wants { view, .. } if from.node.0 != node && self.installed(node) != Some(*view) => {
+                format!("filtering: n{node} sends on what {from} asks for of another view")
+            }
+            _ => return,
+        };
+        self.unfit.get_or_insert(said);
+    }
+
+    /// The view that a node has installed.
+    fn installed(&self, node: u16) -> Option<ViewId> {
+        let events = self.traces[self.current[&node]].events.iter().rev();
+        let installed = |event: &EvsEvent| match event {
+            EvsEvent::Installed(view) => Some(view.id),
+            _ => None,
+        };
+        events.filter_map(installed).next()
     }
 
     pub fn submit(&mut self, node: u16, service: Service, len: usize) {
@@ -444,10 +476,12 @@ impl Cluster {
     }
 
     pub fn check(&self) -> Result<(), String> {
+        self.unfit.clone().map_or(Ok(()), Err)?;
         check(&completed(&self.traces, &self.choosy)?)
     }
 
     pub fn check_end(&self) -> Result<(), String> {
+        self.unfit.clone().map_or(Ok(()), Err)?;
         check_end(&completed(&self.traces, &self.choosy)?).map_err(|said| format!("{said}\n{}", self.states()))
     }
 
@@ -549,7 +583,7 @@ fn completed(traces: &[EvsTrace], choosy: &BTreeSet<u16>) -> Result<Vec<EvsTrace
 }
 
 /// What was delivered, and in which regular view.
-fn placed(trace: &EvsTrace) -> impl Iterator<Item = (Option<consort_types::ViewId>, &EvsMessage)> {
+fn placed(trace: &EvsTrace) -> impl Iterator<Item = (Option<ViewId>, &EvsMessage)> {
     let mut view = None;
     trace.events.iter().filter_map(move |event| match event {
         EvsEvent::Installed(installed) if installed.kind == ViewKind::Regular => {

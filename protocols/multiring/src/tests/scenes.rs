@@ -1,8 +1,9 @@
 //! Cases told step by step.
 use super::cluster::{Cluster, MS, config};
 use crate::key::RingNumber;
-use consort_order::{Engine, Topic};
-use consort_types::Service;
+use crate::packet::{Content, Packet, Relayed, RelayedContent};
+use consort_order::{Arrival, Engine, Lane, Topic};
+use consort_types::{Instant, MemberId, NodeId, Service, ViewId};
 
 const LINE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 7]];
 
@@ -304,6 +305,26 @@ fn what_is_lacking_of_messages_that_were_not_sent_on_is_asked_of_those_who_have_
 }
 
 #[test]
+fn a_gateway_sends_no_request_on_of_a_view_that_it_does_not_close() {
+    //= TM55 test
+    let mut cluster = formed(LINE);
+    let arrival = Arrival { at: Instant(cluster.now), from: MemberId::new(4, 1), lane: Lane::Control };
+    let old = ViewId { number: 1, representative: MemberId::new(4, 1) };
+    let open = cluster.hosts[&3].view.clone().unwrap().id;
+    let wants = |view| RelayedContent::Wants { view, member: 0, number: 1, offset: 0 };
+    // The first it sends on: to it, too, node 4 is who it says.
+    let said = [RelayedContent::HandedOut { view: open, numbers: vec![0; 7] }, wants(old), wants(open)];
+    for (content, sent_on) in said.into_iter().zip([1, 0, 0]) {
+        let relayed = Relayed { from: arrival.from, to: Some(NodeId(1)), content };
+        let packet = Packet { ring: RingNumber(2), content: Content::Relayed(relayed) };
+        let before = cluster.counter(3, "relayed_packets");
+        cluster.with(3, |engine| engine.handle_packet(arrival.at, arrival, packet));
+        sound(cluster.check());
+        assert_eq!(cluster.counter(3, "relayed_packets") - before, sent_on);
+    }
+}
+
+#[test]
 fn those_who_had_a_gateway_between_them_that_comes_back_as_another_have_a_view_of_their_own_between() {
     //= TM43 test
     let mut cluster = formed(LINE);
@@ -521,7 +542,7 @@ fn who_leaves_has_said_everything() {
     for _ in 0..20 {
         cluster.submit(3, Service::Safe, 500);
     }
-    let now = consort_types::Instant(cluster.now);
+    let now = Instant(cluster.now);
     cluster.with(3, |engine| engine.leave(now));
     cluster.run(3_000);
     assert!(cluster.hosts[&3].left);
