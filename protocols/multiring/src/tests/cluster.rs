@@ -402,12 +402,12 @@ impl Cluster {
 
     /// The view that a node has installed.
     fn installed(&self, node: u16) -> Option<ViewId> {
-        let events = self.traces[self.current[&node]].events.iter().rev();
+        let mut events = self.traces[self.current[&node]].events.iter().rev();
         let installed = |event: &EvsEvent| match event {
             EvsEvent::Installed(view) => Some(view.id),
             _ => None,
         };
-        events.filter_map(installed).next()
+        events.find_map(installed)
     }
 
     pub fn submit(&mut self, node: u16, service: Service, len: usize) {
