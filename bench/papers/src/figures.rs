@@ -7,11 +7,12 @@
 //! toto      spread_sizes         page      as a report
 //! totem     toto_graph
 //! plato     toto_cable
-//! multiring totem_clocks
+//! multiring totem_clocks            canvas    what a PNG picture is drawn on
 //!           totem_rings, regions
 //! lab       what they share: scale, fit, ring_grid, spread_site, toto_loads
 //! ```
 mod all;
+mod canvas;
 mod figure;
 mod fit;
 mod lab;
@@ -43,7 +44,7 @@ use lab::Lab;
 use lexopt::prelude::*;
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -54,8 +55,13 @@ pub const COMMANDS: [&str; 3] = ["list", "run", "report"];
 #[derive(Debug, PartialEq, Eq)]
 enum Command {
     List,
-    Run(Selection),
-    Report { selection: Selection, to: PathBuf },
+    /// And where pictures go, if anywhere.
+    Run(Selection, Option<PathBuf>),
+    Report {
+        selection: Selection,
+        to: PathBuf,
+        plots: PathBuf,
+    },
 }
 
 /// Which figures, and how.
@@ -141,8 +147,10 @@ pub fn main(words: Vec<OsString>) -> ExitCode {
             print!("{}", list());
             Ok(())
         }
-        Command::Run(selection) => run(&selection, &mut |text| print!("{text}")).map(|_| ()),
-        Command::Report { selection, to } => report(&selection, &to),
+        Command::Run(selection, plots) => {
+            run(&selection, &mut |text| print!("{text}")).and_then(|ran| save_plots(plots.as_deref(), &ran))
+        }
+        Command::Report { selection, to, plots } => report(&selection, &to, &plots),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -157,7 +165,7 @@ fn read(words: Vec<OsString>) -> Result<Command, String> {
     let mut parser = lexopt::Parser::from_args(words);
     let mut command = None;
     let mut selection = Selection { names: Vec::new(), seed: 1, quick: false };
-    let (mut all, mut to) = (false, None);
+    let (mut all, mut to, mut plots) = (false, None, None);
     let mut take = || -> Result<(), lexopt::Error> {
         while let Some(word) = parser.next()? {
             match word {
@@ -167,6 +175,7 @@ fn read(words: Vec<OsString>) -> Result<Command, String> {
                 Long("quick") => selection.quick = true,
                 Long("all") => all = true,
                 Long("to") => to = Some(PathBuf::from(parser.value()?)),
+                Long("plots") => plots = Some(PathBuf::from(parser.value()?)),
                 other => return Err(other.unexpected()),
             }
         }
@@ -178,12 +187,19 @@ fn read(words: Vec<OsString>) -> Result<Command, String> {
     }
     match (command.as_deref(), to) {
         (Some("report"), to) => {
-            Ok(Command::Report { selection, to: to.unwrap_or_else(|| "consort-figures.html".into()) })
+            let to = to.unwrap_or_else(|| "consort-figures.html".into());
+            // Beside the page: `consort-figures.html` and the folder `consort-figures`.
+            let plots = plots.unwrap_or_else(|| to.with_extension(""));
+            if plots == to {
+                return Err(format!("--to {} has no ending, so pictures have no folder: give --plots", to.display()));
+            }
+            Ok(Command::Report { selection, to, plots })
         }
+        (Some("list"), None) if plots.is_some() => Err("--plots belongs to `run` and `report`".into()),
         (_, Some(to)) => Err(format!("--to {} belongs to `report`", to.display())),
         (Some("list"), None) if selection.names.is_empty() => Ok(Command::List),
         (Some("list"), None) => Err("`list` lists all figures: name none".into()),
-        (_, None) if all == selection.names.is_empty() => Ok(Command::Run(selection)),
+        (_, None) if all == selection.names.is_empty() => Ok(Command::Run(selection, plots)),
         (_, None) if all => Err("name figures or give --all, not both".into()),
         (_, None) => Err("name a figure to run, as `toto/table-2`, or give --all".into()),
     }
@@ -202,7 +218,7 @@ fn list() -> String {
 /// # Errors
 /// Words that make no sense, or what kept a figure from its end.
 pub fn printed(words: Vec<OsString>) -> Result<String, String> {
-    let Command::Run(selection) = read(words)? else { return Err("only `run` prints figures".into()) };
+    let Command::Run(selection, None) = read(words)? else { return Err("only `run` prints figures".into()) };
     let mut text = String::new();
     run(&selection, &mut |told| text += told)?;
     Ok(text)
@@ -230,11 +246,32 @@ fn run(selection: &Selection, tell: &mut dyn FnMut(&str)) -> Result<Vec<(&'stati
     Ok(ran)
 }
 
-fn report(selection: &Selection, to: &PathBuf) -> Result<(), String> {
+/// Each chart of what ran, as `FIGURE.svg` and `FIGURE.png`, with a number where there are several.
+fn save_plots(folder: Option<&Path>, ran: &[(&Figure, Option<Outcome>)]) -> Result<(), String> {
+    let Some(folder) = folder else { return Ok(()) };
+    let failed = |path: &Path, error| format!("--plots: {} cannot be written: {error}", path.display());
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let charts = ran.iter().flat_map(|(figure, outcome)| outcome.iter().map(move |outcome| (figure, &outcome.charts)));
+    for (figure, charts) in charts {
+        for (number, chart) in charts.iter().enumerate() {
+            let number = if charts.len() > 1 { format!("-{}", number + 1) } else { String::new() };
+            let path = folder.join(format!("{}{number}", figure.name().replace('/', "-")));
+            for (end, bytes) in [("svg", plot::svg(chart)?.into_bytes()), ("png", plot::png(chart)?)] {
+                // Not `with_extension`: `figure-5.1` would lose its last number.
+                let path = PathBuf::from(format!("{}.{end}", path.display()));
+                std::fs::write(&path, bytes).map_err(|error| failed(&path, error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn report(selection: &Selection, to: &Path, plots: &Path) -> Result<(), String> {
     let ran = run(selection, &mut |_| ())?;
+    save_plots(Some(plots), &ran)?;
     let page = page::page(selection.seed, &ran)?;
     std::fs::write(to, page).map_err(|error| format!("{} cannot be written: {error}", to.display()))?;
-    println!("{}\n{}", Tally::of(&ran), to.display());
+    println!("{}\n{}\n{}", Tally::of(&ran), to.display(), plots.display());
     Ok(())
 }
 
@@ -262,14 +299,14 @@ mod tests {
             quick,
         };
         assert_eq!(words("list"), Ok(Command::List));
-        assert_eq!(words("run --all --seed 3"), Ok(Command::Run(selection(&[], 3, false))));
+        assert_eq!(words("run --all --seed 3"), Ok(Command::Run(selection(&[], 3, false), None)));
         assert_eq!(
-            words("run toto/table-2 plato/figure-3 --quick"),
-            Ok(Command::Run(selection(&["toto/table-2", "plato/figure-3"], 1, true)))
+            words("run toto/table-2 plato/figure-3 --quick --plots x"),
+            Ok(Command::Run(selection(&["toto/table-2", "plato/figure-3"], 1, true), Some("x".into())))
         );
         assert_eq!(
             words("report --to x.html"),
-            Ok(Command::Report { selection: selection(&[], 1, false), to: "x.html".into() })
+            Ok(Command::Report { selection: selection(&[], 1, false), to: "x.html".into(), plots: "x".into() })
         );
     }
 
@@ -281,12 +318,34 @@ mod tests {
             ("run toto/table-9", "no figure is called `toto/table-9`"),
             ("run --all --to x", "belongs to `report`"),
             ("list toto/table-2", "name none"),
+            ("report --to x", "give --plots"),
+            ("list --plots x", "belongs to `run` and `report`"),
             ("run --seed x", "x"),
             ("run --what", "--what"),
         ] {
             let error = words(text).unwrap_err();
             assert!(error.contains(expected), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn each_chart_is_saved_in_both_forms_and_a_folder_that_cannot_be_is_told() {
+        let place = tempfile::tempdir().unwrap();
+        let axis = figure::Axis::linear("x");
+        let chart = figure::Chart { title: "t".into(), x: axis, y: axis, curves: Vec::new() };
+        let figure = |number| Figure { paper: figure::Paper::Toto, number, title: "", run: Run::NotYet("") };
+        let outcome = |charts| Some(Outcome { charts, ..Outcome::default() });
+        let (one, two, none) = (figure("figure-5.1"), figure("figure-6"), figure("table-9"));
+        let ran = [(&one, outcome(vec![chart.clone()])), (&two, outcome(vec![chart.clone(), chart])), (&none, None)];
+        save_plots(Some(&place.path().join("new/plots")), &ran).unwrap();
+        let found = std::fs::read_dir(place.path().join("new/plots")).unwrap();
+        let names: BTreeSet<_> = found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        let expected = ["toto-figure-5.1", "toto-figure-6-1", "toto-figure-6-2"];
+        let expected = expected.iter().flat_map(|name| ["png", "svg"].map(|end| format!("{name}.{end}")));
+        assert_eq!(names, expected.collect());
+        std::fs::write(place.path().join("file"), "").unwrap();
+        let error = save_plots(Some(&place.path().join("file")), &ran).unwrap_err();
+        assert!(error.starts_with("--plots: ") && error.contains("file cannot be written: "), "{error}");
     }
 
     #[test]
