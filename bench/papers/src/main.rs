@@ -10,7 +10,7 @@
 //! windows   tuned against fixed windows         wires     rings on a switch of limited ports, hosts that cost
 //! streams   Multi-Ring Paxos over streams         losses    what a receiver loses that is switched out
 //! reader    a receiver's socket, and its process  gateways  rings joined by gateways, on hosts that cost
-//! parallel  on all processors
+//! parallel  on all processors                     machine   this machine's costs, and what follows for its daemons
 //! ```
 //!
 //! For ToTo and PLATO hosts cost nothing and links lose nothing: what is measured is how long a protocol waits, not how fast a machine
@@ -22,6 +22,7 @@ mod deltas;
 mod figures;
 mod gateways;
 mod losses;
+mod machine;
 mod model;
 mod net;
 mod options;
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|word| figures::COMMANDS.iter().any(|command| word == command)) {
         return figures::main(words);
+    }
+    if words.first().is_some_and(|word| machine::commands::COMMANDS.iter().any(|command| word == command)) {
+        return machine::commands::main(words);
     }
     let options = match Options::read(words) {
         Ok(Some(options)) => options,

@@ -12,6 +12,10 @@ pub const HELP: &str = "\
 cargo papers list               every figure and table of the papers, and which are not run yet
 cargo papers run FIGURE...      runs figures, as `toto/table-2`, or all with --all: what the paper states beside what comes out
 cargo papers report             runs all and writes one page with every plot: --to FILE (default consort-figures.html)
+                               --plots FOLDER, of run and report: each plot as SVG and PNG (of report beside the page)
+cargo papers calibrate          measures what work takes on this machine: --to FILE (default host.toml), --program FILE
+cargo papers predict --host FILE   what 3 and 8 daemons do on such a machine, beside a measurement: --rate R (1000),
+                               --measured FILE (read where it exists, else written), --program FILE
 cargo papers toto [options]     ToTo against all-ack: latency at the sender, 50 to 200 messages a second
 cargo papers plato [options]    PLATO against a fixed sequencer: latency at a receiver, 400 and 1600 packets a second
 cargo papers deltas [options]   PLATO's latency and late revokes, from a short delta to a long one
