@@ -110,7 +110,7 @@ impl Config {
     pub fn quorum(&self) -> usize {
         //= X01
         let majority = self.acceptors.len() / 2 + 1;
-        if crate::mutated!(self, SmallQuorum) { majority - 1 } else { majority }
+        if crate::mutated!(self, SmallQuorum) { (majority - 1).max(1) } else { majority }
     }
 
     /// With more bytes of records on their way to the disk an acceptor votes for nothing more.

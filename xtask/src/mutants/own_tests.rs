@@ -1,9 +1,11 @@
 //! The tests of a protocol's own crate, with one of its rules broken in all that they make.
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Tests that may notice a broken rule.
 #[derive(Clone, Copy, Debug)]
@@ -40,14 +42,37 @@ impl OwnTests {
         let mut command = Command::new(&program.file);
         command.current_dir(&program.directory).env(self.variable, mutant);
         command.args(test.map_or_else(|| vec![self.within], |test| vec![test, "--exact"]));
-        let output = command.output().ok()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let text = printed(&mut command)?;
         let line = |line: &str| Some(line.trim().strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned());
         let failed: Vec<String> = text.lines().filter_map(line).collect();
         let judged = failed.iter().find_map(|test| Some((test, promise(&text, test)?)));
         let (test, promise) = judged.or_else(|| Some((failed.first()?, "scenario")))?;
         Some(Failed { test: test.clone(), promise })
     }
+}
+
+/// A broken rule may make a test run forever. What takes longer has noticed nothing.
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What a command prints until it ends. One that does not end is killed, and has printed nothing.
+fn printed(command: &mut Command) -> Option<String> {
+    let mut file = tempfile::tempfile().ok()?;
+    // Tests that shrink what they found panic thousands of times: each backtrace takes longer than the test.
+    command.env("RUST_BACKTRACE", "0").stdin(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.stdout(file.try_clone().ok()?).spawn().ok()?;
+    let begun = Instant::now();
+    while child.try_wait().ok()?.is_none() {
+        if begun.elapsed() > LONGEST {
+            child.kill().ok()?;
+            child.wait().ok()?;
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let mut text = Vec::new();
+    file.rewind().ok()?;
+    file.read_to_end(&mut text).ok()?;
+    Some(String::from_utf8_lossy(&text).into_owned())
 }
 
 /// What was built.
