@@ -187,15 +187,13 @@ fn fitting(datagram: usize, mtu: usize) -> Option<usize> {
 }
 
 fn check_peers(options: &Options) -> Result<(), BindError> {
-    let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
     let mut addresses = BTreeSet::new();
     let me = options.me;
     for network in &options.networks {
         if !network.peers.iter().any(|peer| peer.node == me) {
             return Err(BindError::NotConfigured { me, peers: network.peers.len() });
         }
-        // Nobody else may be met in two: then it would not be clear how to reach it.
-        nodes.remove(&me);
+        let mut nodes: BTreeSet<NodeId> = BTreeSet::new();
         for peer in &network.peers {
             check_peer(peer, &mut nodes, &mut addresses)?;
         }

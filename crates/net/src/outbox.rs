@@ -3,7 +3,7 @@ mod dispatch;
 mod fragmenter;
 
 use crate::counters::DriverCounters;
-use crate::options::NetworkOptions;
+use crate::options::{NetworkOptions, Peer};
 use crate::path_mtu::PathLimits;
 use crate::seals::Seals;
 use bytes::Bytes;
@@ -29,8 +29,9 @@ enum DatagramTarget {
     All(u8),
     /// To all others of a network, on their token sockets.
     AllTokens(u8),
-    Token(NodeId),
-    Data(NodeId),
+    /// To one node of a network.
+    Token(NodeId, u8),
+    Data(NodeId, u8),
     /// To all others on the data lane, each by itself and never in pieces: it is its length that is to arrive.
     Probes,
 }
@@ -39,7 +40,7 @@ impl DatagramTarget {
     /// The only node that is to take it; `None` for all.
     const fn addressee(self) -> Option<NodeId> {
         match self {
-            Self::Token(node) | Self::Data(node) => Some(node),
+            Self::Token(node, _) | Self::Data(node, _) => Some(node),
             Self::All(_) | Self::AllTokens(_) | Self::Probes => None,
         }
     }
@@ -48,8 +49,8 @@ impl DatagramTarget {
         match (to, lane) {
             (Destination::All, Lane::Token) => Self::AllTokens(network),
             (Destination::All, _) => Self::All(network),
-            (Destination::One(node), Lane::Data) => Self::Data(node),
-            (Destination::One(node), _) => Self::Token(node),
+            (Destination::One(node), Lane::Data) => Self::Data(node, network),
+            (Destination::One(node), _) => Self::Token(node, network),
         }
     }
 }
@@ -59,10 +60,8 @@ struct Pending {
     datagram: Datagram,
 }
 
-/// How a node is reached.
+/// How a node is reached in a network.
 struct Addresses {
-    /// Which of our networks it stands in, by its place among the exits.
-    exit: usize,
     token: SockAddr,
     data: SockAddr,
 }
@@ -74,6 +73,8 @@ struct Exit {
     data: Rc<Socket>,
     /// What all others there receive, if data to all goes by it.
     group: Option<SockAddr>,
+    /// Who stands there.
+    peers: BTreeMap<NodeId, Addresses>,
 }
 
 /// The sockets of one network, and whether data to all leaves by its group.
@@ -86,7 +87,6 @@ pub(crate) struct ExitSockets {
 /// Collects datagrams and sends them.
 pub(crate) struct Outbox {
     exits: Vec<Exit>,
-    peers: BTreeMap<NodeId, Addresses>,
     me: NodeId,
     /// Who does not get all.
     narrow: PathLimits,
@@ -106,22 +106,16 @@ impl Outbox {
         identity: Identity,
         seals: Rc<Seals>,
     ) -> Self {
-        let mut peers = BTreeMap::new();
-        for (exit, network) in networks.iter().enumerate() {
-            for peer in &network.peers {
-                let addresses = Addresses { exit, token: peer.token.into(), data: peer.data.into() };
-                peers.entry(peer.node).or_insert(addresses);
-            }
-        }
+        let peer = |peer: &Peer| (peer.node, Addresses { token: peer.token.into(), data: peer.data.into() });
         let exit = |(network, sockets): (&NetworkOptions, ExitSockets)| Exit {
             number: network.number,
             token: sockets.token,
             data: sockets.data,
             group: sockets.by_multicast.then(|| network.multicast.into()),
+            peers: network.peers.iter().map(peer).collect(),
         };
         Self {
             exits: networks.iter().zip(sockets).map(exit).collect(),
-            peers,
             me: identity.me.node,
             narrow: PathLimits::default(),
             cutter: Fragmenter::new(identity, Rc::clone(&seals)),
@@ -193,20 +187,20 @@ impl Outbox {
             DatagramTarget::All(network) => self.send_to_all(network, run, counters),
             DatagramTarget::Probes => self.send_to_all(EACH, run, counters),
             DatagramTarget::AllTokens(network) => {
-                let Self { exits, peers, me, dispatch, .. } = self;
-                for (at, exit) in exits.iter().enumerate().filter(|(_, exit)| exit.serves(network)) {
-                    let others = others(peers, at, *me);
-                    others.for_each(|peer| dispatch.send(&exit.token, &peer.token, run, Lane::Token, counters));
+                let Self { exits, me, dispatch, .. } = self;
+                for exit in exits.iter().filter(|exit| exit.serves(network)) {
+                    exit.others(*me)
+                        .for_each(|(_, peer)| dispatch.send(&exit.token, &peer.token, run, Lane::Token, counters));
                 }
             }
-            DatagramTarget::Token(node) | DatagramTarget::Data(node) => {
-                let Some(peer) = self.peers.get(&node) else {
+            DatagramTarget::Token(node, network) | DatagramTarget::Data(node, network) => {
+                let mut exits = self.exits.iter().filter(|exit| exit.serves(network));
+                let Some((exit, peer)) = exits.find_map(|exit| Some((exit, exit.peers.get(&node)?))) else {
                     counters.send_errors += run.len() as u64;
                     return;
                 };
-                let exit = &self.exits[peer.exit];
                 match target {
-                    DatagramTarget::Token(_) => {
+                    DatagramTarget::Token(..) => {
                         self.dispatch.send(&exit.token, &peer.token, run, Lane::Token, counters)
                     }
                     _ => self.dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters),
@@ -217,13 +211,13 @@ impl Outbox {
 
     /// On the data lane.
     fn send_to_all(&mut self, network: u8, run: &[Pending], counters: &mut DriverCounters) {
-        let Self { exits, peers, me, dispatch, .. } = self;
-        for (at, exit) in exits.iter().enumerate().filter(|(_, exit)| exit.serves(network)) {
+        let Self { exits, me, dispatch, .. } = self;
+        for exit in exits.iter().filter(|exit| exit.serves(network)) {
             match &exit.group {
                 Some(group) => dispatch.send_to_group(&exit.data, group, run, counters),
                 None => {
-                    let others = others(peers, at, *me);
-                    others.for_each(|peer| dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters));
+                    exit.others(*me)
+                        .for_each(|(_, peer)| dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters));
                 }
             }
         }
@@ -235,11 +229,11 @@ impl Exit {
     const fn serves(&self, network: u8) -> bool {
         network == EACH || self.number == network
     }
-}
 
-/// The other nodes of the network at that place.
-fn others(peers: &BTreeMap<NodeId, Addresses>, exit: usize, me: NodeId) -> impl Iterator<Item = &Addresses> {
-    peers.iter().filter(move |(node, peer)| **node != me && peer.exit == exit).map(|(_, peer)| peer)
+    /// The other nodes of its network.
+    fn others(&self, me: NodeId) -> impl Iterator<Item = (&NodeId, &Addresses)> {
+        self.peers.iter().filter(move |(node, _)| **node != me)
+    }
 }
 
 fn len(datagram: &Datagram) -> usize {

@@ -1,5 +1,5 @@
 //! Runs to nodes that do not get all datagrams: what is too long leaves in fragments.
-use super::{DatagramTarget, Outbox, Pending, len};
+use super::{DatagramTarget, Exit, Outbox, Pending, len};
 use crate::counters::DriverCounters;
 use crate::seals::Seals;
 use bytes::Bytes;
@@ -50,25 +50,27 @@ impl Outbox {
                 for at in self.exits_of(network) {
                     match self.exits[at].group {
                         Some(_) => self.send_to_group(at, run, counters),
-                        None => self.others_at(at).into_iter().for_each(|node| {
-                            self.send_cut(DatagramTarget::Data(node), run, counters);
+                        None => self.others_at(at).into_iter().for_each(|(node, network)| {
+                            self.send_cut(DatagramTarget::Data(node, network), run, counters);
                         }),
                     }
                 }
             }
             DatagramTarget::AllTokens(network) => {
                 let nodes: Vec<_> = self.exits_of(network).into_iter().flat_map(|at| self.others_at(at)).collect();
-                nodes.into_iter().for_each(|node| self.send_cut(DatagramTarget::Token(node), run, counters));
+                for (node, network) in nodes {
+                    self.send_cut(DatagramTarget::Token(node, network), run, counters);
+                }
             }
-            DatagramTarget::Token(_) | DatagramTarget::Data(_) => self.send_cut(target, run, counters),
+            DatagramTarget::Token(..) | DatagramTarget::Data(..) => self.send_cut(target, run, counters),
         }
     }
 
     /// To all of a network by multicast: in fragments for all, or whole, and in fragments to those that need them.
     fn send_to_group(&mut self, at: usize, run: &[Pending], counters: &mut DriverCounters) {
-        let all = DatagramTarget::All(self.exits[at].number);
-        let others = self.others_at(at);
-        let narrow = self.narrow.each.iter().filter(|(node, _)| others.contains(node));
+        let Exit { number, peers, .. } = &self.exits[at];
+        let (network, all) = (*number, DatagramTarget::All(*number));
+        let narrow = self.narrow.each.iter().filter(|(node, _)| **node != self.me && peers.contains_key(node));
         let each: Vec<_> = narrow.map(|(node, limit)| (*node, *limit)).collect();
         if let Some(limit) = self.narrow.all.filter(|_| !each.is_empty()) {
             return self.send_parts(all, run, limit, counters);
@@ -76,7 +78,7 @@ impl Outbox {
         self.send(all, run, counters);
         for (node, limit) in each {
             for too_long in run.split(|pending| len(&pending.datagram) <= limit).filter(|run| !run.is_empty()) {
-                self.send_parts(DatagramTarget::Data(node), too_long, limit, counters);
+                self.send_parts(DatagramTarget::Data(node, network), too_long, limit, counters);
             }
         }
     }
@@ -84,7 +86,7 @@ impl Outbox {
     /// To one node.
     fn send_cut(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         let limit = match target {
-            DatagramTarget::Token(node) | DatagramTarget::Data(node) => self.narrow.each.get(&node).copied(),
+            DatagramTarget::Token(node, _) | DatagramTarget::Data(node, _) => self.narrow.each.get(&node).copied(),
             _ => None,
         };
         self.send_parts(target, run, limit.unwrap_or(usize::MAX), counters);
@@ -108,8 +110,9 @@ impl Outbox {
         (0..self.exits.len()).filter(|at| self.exits[*at].serves(network)).collect()
     }
 
-    fn others_at(&self, at: usize) -> Vec<NodeId> {
-        let there = self.peers.iter().filter(|(node, peer)| **node != self.me && peer.exit == at);
-        there.map(|(node, _)| *node).collect()
+    /// The other nodes of the network at a place, and its number.
+    fn others_at(&self, at: usize) -> Vec<(NodeId, u8)> {
+        let exit = &self.exits[at];
+        exit.others(self.me).map(|(node, _)| (*node, exit.number)).collect()
     }
 }

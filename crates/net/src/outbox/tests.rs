@@ -88,15 +88,15 @@ fn every_lane_has_its_socket_and_all_means_the_others() {
     assert_eq!((bench.counters.token_out.datagrams, bench.counters.data_out.datagrams), (4, 5));
 }
 
+/// A node at a place of a bench.
+fn peer(bench: &Bench, n: u16, at: usize) -> Peer {
+    let address = |socket: &UdpSocket| socket.local_addr().unwrap();
+    Peer { node: NodeId(n), token: address(&bench.token[at]), data: address(&bench.data[at]) }
+}
+
 #[test]
 fn what_is_for_one_network_leaves_there_alone_and_what_the_driver_says_in_each() {
     let (near, far) = (Bench::new(), Bench::new());
-    let address = |socket: &UdpSocket| socket.local_addr().unwrap();
-    let peer = |bench: &Bench, n: u16, at: usize| Peer {
-        node: NodeId(n),
-        token: address(&bench.token[at]),
-        data: address(&bench.data[at]),
-    };
     let first = network(1, &[peer(&near, 0, 0), peer(&near, 1, 1)]);
     let second = network(2, &[peer(&far, 0, 0), peer(&far, 2, 1)]);
     let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
@@ -127,6 +127,31 @@ fn what_is_for_one_network_leaves_there_alone_and_what_the_driver_says_in_each()
         assert!([&near, &far].iter().all(|bench| receive(&bench.data[1]) == b"probe"));
         assert!([&near, &far].iter().all(|bench| bench.token.iter().chain(&bench.data).all(is_empty)));
     }
+    assert_eq!(counters.send_errors, 0);
+}
+
+#[test]
+fn who_stands_in_two_networks_is_sent_in_each_what_is_for_that_one() {
+    let (near, far) = (Bench::new(), Bench::new());
+    let networks =
+        [network(1, &[peer(&near, 0, 0), peer(&near, 1, 1)]), network(2, &[peer(&far, 0, 0), peer(&far, 1, 1)])];
+    let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
+    let sockets = [&near, &far].map(|bench| ExitSockets {
+        token: own(&bench.token[0]),
+        data: own(&bench.data[0]),
+        by_multicast: false,
+    });
+    let seals = Rc::new(Seals::new(identity(0), None, &[]).unwrap());
+    let (mut outbox, mut counters) =
+        (Outbox::new(&networks, sockets.into(), identity(0), seals), DriverCounters::default());
+    for (network, bench) in [(2, &far), (1, &near)] {
+        for (to, lane) in [(Destination::One(NodeId(1)), Lane::Token), (Destination::All, Lane::Data)] {
+            outbox.push(to, lane, network, Datagram { head: Bytes::from(vec![network]), body: Bytes::new() });
+        }
+        outbox.flush(&mut counters);
+        assert_eq!((receive(&bench.token[1]), receive(&bench.data[1])), (vec![network], vec![network]));
+    }
+    assert!([&near, &far].iter().all(|bench| bench.token.iter().chain(&bench.data).all(is_empty)));
     assert_eq!(counters.send_errors, 0);
 }
 
