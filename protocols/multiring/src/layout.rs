@@ -1,4 +1,4 @@
-//! Which nodes and rings lie behind which ring. Rings and nodes form a tree, so there is one way from each to each.
+//! Which nodes and rings can be reached by which ring, as they are described. [`crate::tree`] has what is used of that in a view.
 use crate::key::RingNumber;
 use consort_types::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ pub struct RingNodes {
 pub struct Layout {
     rings: BTreeMap<RingNumber, BTreeSet<NodeId>>,
     me: NodeId,
-    /// For each ring of this node: the rings that lie on its side, itself among them.
+    /// For each ring of this node: the rings that are reached by it without this node, itself among them.
     beyond: BTreeMap<RingNumber, BTreeSet<RingNumber>>,
 }
 
@@ -38,39 +38,18 @@ impl Layout {
         self.rings.iter().filter(|(_, nodes)| nodes.contains(&node)).map(|(ring, _)| *ring).collect()
     }
 
-    /// All rings, ascending.
-    pub fn all(&self) -> impl Iterator<Item = RingNumber> {
-        self.rings.keys().copied()
-    }
-
     /// Whether a node stands in a ring.
     pub fn stands_in(&self, node: NodeId, ring: RingNumber) -> bool {
         self.rings.get(&ring).is_some_and(|nodes| nodes.contains(&node))
     }
 
-    /// The rings on the side of one of this node's rings, that ring among them.
-    pub fn beyond(&self, ring: RingNumber) -> impl Iterator<Item = RingNumber> {
+    fn beyond(&self, ring: RingNumber) -> impl Iterator<Item = RingNumber> {
         self.beyond.get(&ring).into_iter().flatten().copied()
     }
 
-    /// Whether a node lies on the side of one of this node's rings.
+    /// Whether a node is reached by one of this node's rings.
     pub fn is_beyond(&self, ring: RingNumber, node: NodeId) -> bool {
         node != self.me && self.beyond(ring).any(|ring| self.stands_in(node, ring))
-    }
-
-    /// Who leads to a ring in which this node does not stand: a node of the own ring on whose side it lies.
-    pub fn gateway_to(&self, ring: RingNumber) -> Option<NodeId> {
-        let (own, _) = self.beyond.iter().find(|(own, rings)| **own != ring && rings.contains(&ring))?;
-        let leads = |node: NodeId| {
-            let others = self.of(node).into_iter().filter(|other| other != own);
-            others.into_iter().any(|other| self.reached(other, &|next| next != node).0.contains(&ring))
-        };
-        self.rings.get(own)?.iter().copied().find(|node| *node != self.me && leads(*node))
-    }
-
-    /// The rings in which any of these nodes stands.
-    pub fn rings_of(&self, nodes: impl IntoIterator<Item = NodeId>) -> BTreeSet<RingNumber> {
-        nodes.into_iter().flat_map(|node| self.of(node)).collect()
     }
 
     /// The rings and nodes that are reached from a ring, going only by nodes that `goes` allows.

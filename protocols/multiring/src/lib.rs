@@ -11,6 +11,8 @@
 //! | [`config`], [`layout`] | every knob, and which nodes and rings lie behind which ring |
 //! | [`packet`], [`carrier`] | what travels between nodes, and what travels within the order of a ring |
 //! | [`horizon`] | up to where nothing more comes from each ring, and what the nodes of each ring hold |
+//! | [`tree`] | the rings of one view, and who carries messages from one into another |
+//! | `heard` | which of a node's packets came already |
 //! | `store` | the messages of one view until all members hold them |
 //! | `port` | one ring at this node |
 //! | `journal` | the records of several engines in one list |
@@ -19,6 +21,7 @@
 pub mod carrier;
 pub mod config;
 pub mod engine;
+mod heard;
 pub mod horizon;
 mod journal;
 pub mod key;
@@ -28,6 +31,7 @@ pub mod mutant;
 pub mod packet;
 mod port;
 mod store;
+pub mod tree;
 
 #[cfg(test)]
 mod tests;

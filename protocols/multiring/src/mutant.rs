@@ -29,5 +29,8 @@ consort_types::mutants!(
     PlacesToAll "gives all who lack messages the places alone of what it does not hold whole",
     SendsWantsOn "sends requests on that it cannot answer as it does not close their view",
     BetweenIgnored "lets members go on together that had others between them",
+    LossUntold "tells nobody who is out of a ring",
+    MendsNothing "asks for no other view where rings are not as they were told",
+    AnyWay "sends requests any way where some hold places alone",
     VoidLost "does not send again what had no place in the view that ended",
 );

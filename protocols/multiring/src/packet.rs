@@ -3,7 +3,7 @@
 //! | kind | bytes behind both | fields |
 //! |---|---|---|
 //! | 1 of the ring | | a packet of that ring |
-//! | 2 relayed | 10 + 3 + content | the node that said it 10, whom it is for (flag 1, node 2), content |
+//! | 2 relayed | 18 + 3 + content | the node that said it 10, which of its packets it is 8, whom it is for (flag 1, node 2), content |
 //!
 //! Relayed content by its first byte: 0x80 and above a packet of the membership. Else:
 //!
@@ -11,7 +11,8 @@
 //! |---|---|
 //! | 1 handed out | counted numbers 8, one for each member: how many of its messages are |
 //! | 2 known | flags 1 (bit 0 asks for the same), counted rings: ring 1, reached 8, held 8 |
-//! | 3 wants | member 2, number 8, offset 4: from where on it wants that member's messages |
+//! | 3 wants | member 2, number 8, offset 4: from where on it wants that member's messages; flags 1 (bit 0 goes only the way that messages went) |
+//! | 5 parted | ring 1, counted members 2: who hears the sender there |
 //! | 4 pieces | up to the end: member 2, number 8, ring 1, stamp 8, level 1, length of the whole 4, offset 4, last 1, counted bytes 2 |
 use crate::carrier::{put_horizons, read_horizons};
 use crate::horizon::Horizon;
@@ -27,7 +28,7 @@ use consort_wire::{MEMBER_LEN, Malformed, Packet as _, Reader, Writer};
 /// What stands before a ring's own packet.
 pub const RING_LEN: usize = 2;
 /// What stands around a relayed packet's content.
-pub const AROUND: usize = RING_LEN + MEMBER_LEN + 3;
+pub const AROUND: usize = RING_LEN + MEMBER_LEN + 8 + 3;
 /// What stands around pieces, with [`AROUND`].
 pub const PIECES_AROUND: usize = AROUND + 1 + VIEW_ID_LEN;
 /// What stands before the bytes of each piece.
@@ -56,6 +57,8 @@ pub enum Content {
 pub struct Relayed {
     /// Who says it.
     pub from: MemberId,
+    /// Which of its packets, from 1: it may come on several ways.
+    pub number: u64,
     /// Whom it is for; all where it names nobody.
     pub to: Option<NodeId>,
     /// What it says.
@@ -93,6 +96,17 @@ pub enum RelayedContent {
         number: u64,
         /// How many bytes of that one it has.
         offset: u32,
+        /// It goes only the way that messages of the view went.
+        strict: bool,
+    },
+    /// The sender's ring lacks members that stood there when the view began.
+    Parted {
+        /// The view.
+        view: ViewId,
+        /// The ring, by its number in the view.
+        ring: RingNumber,
+        /// Those that are left, by their indices.
+        members: Vec<u16>,
     },
     /// Such messages, and parts of them.
     Pieces {
@@ -130,6 +144,7 @@ const HANDED_OUT: u8 = 1;
 const KNOWN: u8 = 2;
 const WANTS: u8 = 3;
 const PIECES: u8 = 4;
+const PARTED: u8 = 5;
 
 impl RelayedContent {
     /// The view that the sender has installed; a packet of the membership names none.
@@ -139,6 +154,7 @@ impl RelayedContent {
             Self::HandedOut { view, .. }
             | Self::Known { view, .. }
             | Self::Wants { view, .. }
+            | Self::Parted { view, .. }
             | Self::Pieces { view, .. } => Some(*view),
         }
     }
@@ -158,12 +174,20 @@ impl RelayedContent {
                 head.put_u8(u8::from(*asks));
                 put_horizons(head, horizons);
             }
-            Self::Wants { view, member, number, offset } => {
+            Self::Wants { view, member, number, offset, strict } => {
                 head.put_u8(WANTS);
                 head.put_view_id(*view);
                 head.put_u16(*member);
                 head.put_u64(*number);
                 head.put_u32(*offset);
+                head.put_u8(u8::from(*strict));
+            }
+            Self::Parted { view, ring, members } => {
+                head.put_u8(PARTED);
+                head.put_view_id(*view);
+                head.put_u8(ring.0);
+                head.put_count(members.len());
+                members.iter().for_each(|member| head.put_u16(*member));
             }
             Self::Pieces { view, pieces } => {
                 head.put_u8(PIECES);
@@ -193,7 +217,13 @@ impl RelayedContent {
             }
             WANTS => {
                 let (member, number) = (reader.u16("member")?, reader.u64("number")?);
-                Self::Wants { view, member, number, offset: reader.u32("offset")? }
+                let offset = reader.u32("offset")?;
+                Self::Wants { view, member, number, offset, strict: flag(&mut reader, "strict")? }
+            }
+            PARTED => {
+                let ring = RingNumber(reader.u8("ring")?);
+                let n = reader.count(2, "members")?;
+                Self::Parted { view, ring, members: (0..n).map(|_| reader.u16("member")).collect::<Result<_, _>>()? }
             }
             PIECES => {
                 let mut pieces = Vec::new();
@@ -267,6 +297,7 @@ impl consort_wire::Packet for Packet {
             Content::Relayed(relayed) => {
                 head.put_u8(RELAYED);
                 head.put_member(relayed.from);
+                head.put_u64(relayed.number);
                 head.put_u8(u8::from(relayed.to.is_some()));
                 head.put_u16(relayed.to.unwrap_or_default().0);
                 relayed.content.encode(head)
@@ -284,14 +315,14 @@ impl consort_wire::Packet for Packet {
         let content = match reader.u8("kind")? {
             RING => Content::Ring(RingPacket::decode(bytes.slice(2..))?),
             RELAYED => {
-                let from = reader.member("from")?;
+                let (from, number) = (reader.member("from")?, reader.u64("number")?);
                 let to = match (reader.u8("to")?, NodeId(reader.u16("to")?)) {
                     (0, NodeId(0)) => None,
                     (1, node) => Some(node),
                     _ => return Err(reader.bad("to")),
                 };
                 let content = RelayedContent::decode(&bytes.slice(reader.at()..))?;
-                Content::Relayed(Relayed { from, to, content })
+                Content::Relayed(Relayed { from, number, to, content })
             }
             _ => return Err(reader.bad("kind")),
         };

@@ -6,7 +6,7 @@ use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use consort_order::{Engine, Submission, Topic};
 use consort_ring::Ring;
-use consort_types::{Class, Incarnation, Instant, MemberId, OrderStream, Service, View, ViewId};
+use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One ring at this node.
@@ -20,6 +20,8 @@ pub struct Port {
     pub view: Option<View>,
     /// The configuration is being closed: only what belongs to it still comes.
     pub closing: bool,
+    /// The number of the ring in the installed view; none where the view's messages do not come to this node by it.
+    pub in_view: Option<RingNumber>,
     /// How far this node is with it in the installed view.
     pub part: Part,
     /// Who began which views in this configuration, and which of them somebody ended.
@@ -86,6 +88,7 @@ impl Port {
             ring: engine,
             view: None,
             closing: false,
+            in_view: None,
             part: Part::Apart,
             marks: BTreeMap::new(),
             out: VecDeque::new(),
@@ -106,6 +109,11 @@ impl Port {
         self.view.as_ref().is_some_and(|view| view.members.contains(&member))
     }
 
+    /// Whether a node is in the ring's configuration, in any incarnation.
+    pub fn hears(&self, node: NodeId) -> bool {
+        self.view.as_ref().is_some_and(|view| view.members.iter().any(|member| member.node == node))
+    }
+
     /// The ring's configuration, if messages of it are still delivered as its own.
     pub fn configuration(&self) -> Option<ViewId> {
         self.view.as_ref().filter(|_| !self.closing).map(|view| view.id)
@@ -120,7 +128,8 @@ impl Port {
     }
 
     /// Another view is installed: this ring has no part in it yet.
-    pub fn begin_view(&mut self, view: ViewId) {
+    pub fn begin_view(&mut self, view: ViewId, in_view: Option<RingNumber>) {
+        self.in_view = in_view;
         self.part = Part::Apart;
         self.marks.retain(|other, _| other.number >= view.number);
         self.told.clear();
@@ -250,7 +259,6 @@ fn cost(carrier: &Carrier) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use consort_types::NodeId;
 
     #[test]
     fn the_word_that_a_view_begins_goes_before_messages_that_wait_for_all_to_begin() {

@@ -142,6 +142,11 @@ impl Store {
         member.held.get(index).map(|(key, message)| (*key, message))
     }
 
+    /// Whether it has only the places of some that it holds.
+    pub fn is_hollow(&self) -> bool {
+        self.members.iter().flat_map(|member| &member.held).any(|(_, message)| message.passed)
+    }
+
     /// How many messages wait to be handed out.
     pub fn waiting(&self) -> usize {
         self.waiting.len()

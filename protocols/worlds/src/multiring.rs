@@ -1,4 +1,4 @@
-//! Totem's multiple rings in the simulator: trees of rings drawn by the seed. All rings share the network; only their own nodes
+//! Totem's multiple rings in the simulator: rings drawn by the seed, in trees and in loops. All rings share the network; only their own nodes
 //! read what is sent on them.
 use crate::Simulated;
 use consort_multiring::{Config, MultiRing, RingNodes, RingNumber};
@@ -21,7 +21,8 @@ impl Simulated for MultiRing {
 
     fn settings(plan: &RunPlan, _whole: bool) -> Config {
         let mut rng = Rng::new(plan.seed).fork(0x6a7e);
-        let rings = tree(plan.nodes, &mut rng);
+        let mut rings = tree(plan.nodes, &mut rng);
+        close_loops(plan.seed, &mut rings);
         let mut config = Config::new(NodeId(0), rings);
         config.ring.datagram = DatagramSize::new(plan.datagram.max(DATAGRAM)).unwrap_or_default();
         config.ring.primary = crate::policy(plan, &mut rng);
@@ -126,6 +127,19 @@ fn tree(nodes: u16, rng: &mut Rng) -> Vec<RingNodes> {
     }
     let numbered = (1..).zip(rings);
     numbered.map(|(number, nodes)| RingNodes { id: RingNumber(number), nodes }).collect()
+}
+
+/// In half of the runs some nodes stand in one ring more, so that there are several ways.
+fn close_loops(seed: u64, rings: &mut [RingNodes]) {
+    let mut rng = Rng::new(seed).fork(0x100b);
+    for _ in 0..[0, 0, 1, 2][rng.below(4) as usize] {
+        let from = &rings[rng.below(rings.len() as u64) as usize].nodes;
+        let node = from[rng.below(from.len() as u64) as usize];
+        let to = &mut rings[rng.below(rings.len() as u64) as usize].nodes;
+        if !to.contains(&node) {
+            to.push(node);
+        }
+    }
 }
 
 /// By when nodes that start together are in one view.

@@ -2,7 +2,7 @@
 use super::MembershipPacket;
 use bytes::Bytes;
 use consort_order::Destination;
-use consort_types::{MemberId, Ticket, View};
+use consort_types::{MemberId, Ticket, View, ViewId};
 
 /// What a member holds of its installed view. Both vectors go by the view's members in ascending order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -11,6 +11,21 @@ pub struct Holdings {
     pub held: Vec<u64>,
     /// How many packets of each member are known to be held by every member of the view.
     pub stable: Vec<u64>,
+    /// Some of what is held has places alone, without bytes: others may have to get it elsewhere.
+    pub hollow: bool,
+    /// Where the member stands, for an engine whose nodes do not all hear each other.
+    pub links: Vec<Link>,
+}
+
+/// Where a member stands: its part of a network, in which it hears others with no node between.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Link {
+    /// The number of the network.
+    pub network: u8,
+    /// Those that hear each other there know each other by this.
+    pub configuration: ViewId,
+    /// As which link of its installed view it carried that view's packets; 0 where it carried none.
+    pub before: u8,
 }
 
 /// The agreed set of old messages. All vectors go by the members of the view that ends, in ascending order.
@@ -26,6 +41,8 @@ pub struct AgreedSet {
     pub stable: Vec<u64>,
     /// Others of that view go on, too, but apart from these: what was between them does not.
     pub apart: bool,
+    /// Some of them hold places alone of what belongs to the set.
+    pub hollow: bool,
 }
 
 /// The step from one view to the next.
@@ -37,6 +54,8 @@ pub struct ViewChange {
     pub cut: AgreedSet,
     /// The new view.
     pub view: View,
+    /// Where its members stand: by member, then as each of them told.
+    pub links: Vec<(MemberId, Link)>,
 }
 
 /// Whether a view is called primary at a member, or may still be.

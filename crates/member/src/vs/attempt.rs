@@ -7,10 +7,10 @@ use super::io::MembershipIo;
 use super::packet::{HoldingsEntry, HoldingsPlan, MembershipPacket, OldView};
 use super::timer::MembershipTimer;
 use super::working::Working;
-use super::{AgreedSet, Holdings, MembershipAction, NextState, ViewChange};
+use super::{AgreedSet, Holdings, Link, MembershipAction, NextState, ViewChange};
 use crate::{Policy, Proposal, Reason, Sets, Why};
 use consort_order::Destination;
-use consort_types::{Instant, MemberId, NodeId, Primary, View, ViewId, ViewKind};
+use consort_types::{Instant, MemberId, Primary, View, ViewId, ViewKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state's data.
@@ -26,6 +26,8 @@ pub(super) struct Attempt {
     alive: BTreeMap<MemberId, Instant>,
     /// How often this member has said again what the proposer waits for.
     repeated: u32,
+    /// Where the members stand, once the proposer has told.
+    links: Vec<(MemberId, Link)>,
     /// At the proposer.
     lead: Lead,
 }
@@ -47,9 +49,18 @@ enum AttemptStage {
 /// What the proposer knows of the others.
 #[derive(Clone, Debug, Default)]
 struct Lead {
-    told: BTreeMap<MemberId, (ViewId, Vec<(u64, u64)>)>,
+    told: BTreeMap<MemberId, Told>,
     plan: Option<HoldingsPlan>,
     ready: BTreeSet<MemberId>,
+}
+
+/// What a member told of its old view, and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Told {
+    pub old: ViewId,
+    pub holding: Vec<(u64, u64)>,
+    pub hollow: bool,
+    pub links: Vec<Link>,
 }
 
 impl Attempt {
@@ -66,7 +77,7 @@ impl Attempt {
         io.timers.arm(MembershipTimer::AttemptMax, now + t.attempt_max);
         let alive = members.iter().map(|member| (*member, now)).collect();
         let (stage, lead) = (AttemptStage::Telling, Lead::default());
-        let attempt = Self { sets, view, members, told: None, stage, alive, repeated: 0, lead };
+        let attempt = Self { sets, view, members, told: None, stage, alive, repeated: 0, links: Vec::new(), lead };
         if attempt.leads(io) && attempt.members.len() > 1 {
             io.send(Destination::All, attempt.proposal());
         }
@@ -107,11 +118,11 @@ impl Attempt {
         let n = io.installed.members.len();
         holding.held.resize(n, 0);
         holding.stable.resize(n, 0);
-        let pairs = pairs(&holding);
+        let told = Told::by(io.installed.id, &holding);
         self.told = Some(holding);
         if self.leads(io) {
-            let (me, old) = (io.me, io.installed.id);
-            return self.on_told(io, now, me, (self.view, old), pairs);
+            let me = io.me;
+            return self.on_told(io, now, me, self.view, told);
         }
         if let Some(packet) = self.told_packet(io) {
             self.send_to_proposer(io, packet);
@@ -120,8 +131,8 @@ impl Attempt {
     }
 
     fn told_packet(&self, io: &MembershipIo) -> Option<MembershipPacket> {
-        let holding = pairs(self.told.as_ref()?);
-        Some(MembershipPacket::Told { view: self.view, old: io.installed.id, holding })
+        let Told { old, holding, hollow, links } = Told::by(io.installed.id, self.told.as_ref()?);
+        Some(MembershipPacket::Told { view: self.view, old, holding, hollow, links })
     }
 
     /// The proposal came again, or a newer one for the same members.
@@ -151,19 +162,20 @@ impl Attempt {
         io: &mut MembershipIo,
         now: Instant,
         from: MemberId,
-        (view, old): (ViewId, ViewId),
-        holding: Vec<(u64, u64)>,
+        view: ViewId,
+        told: Told,
     ) -> NextState {
         //= V12
         if view != self.view || !self.leads(io) || !self.members.contains(&from) {
             return NextState::Stay;
         }
-        if self.lead.told.values().any(|(other, known)| *other == old && known.len() != holding.len()) {
+        let misfits = |known: &Told| known.old == told.old && known.holding.len() != told.holding.len();
+        if self.lead.told.values().any(misfits) {
             io.counters.implausible += 1;
             return NextState::Stay;
         }
         self.alive.insert(from, now);
-        self.lead.told.entry(from).or_insert((old, holding));
+        self.lead.told.entry(from).or_insert(told);
         if self.lead.plan.is_some() || self.lead.told.len() < self.members.len() {
             return NextState::Stay;
         }
@@ -181,15 +193,16 @@ impl Attempt {
         //= V12
         let mut olds: Vec<OldView> = Vec::new();
         for (index, member) in (0..).zip(&self.members) {
-            let Some((view, holding)) = self.lead.told.get(member) else { continue };
+            let Some(Told { old: view, holding, hollow, .. }) = self.lead.told.get(member) else { continue };
             let side = self.side(io, *member, *view);
             let joins = |old: &OldView| old.view == *view && old.from.first().is_some_and(|one| side.contains(one));
             let at = olds.iter().position(joins).unwrap_or_else(|| {
                 let entries = vec![HoldingsEntry { holder: index, ..HoldingsEntry::default() }; holding.len()];
-                olds.push(OldView { view: *view, from: Vec::new(), entries });
+                olds.push(OldView { view: *view, hollow: false, from: Vec::new(), entries });
                 olds.len() - 1
             });
             olds[at].from.push(index);
+            olds[at].hollow |= hollow;
             if olds[at].from.len() > 1 && super::mutated!(io, FirstTellerOnly) {
                 continue;
             }
@@ -200,23 +213,30 @@ impl Attempt {
                 entry.stable = entry.stable.max(*stable);
             }
         }
-        HoldingsPlan { view: self.view, members: self.members.clone(), olds }
+        HoldingsPlan { view: self.view, members: self.members.clone(), olds, links: self.links() }
     }
 
-    /// The members that come from the same old view as this one, and have others of it between them and this one alone.
+    /// Where the members of the view to be stand.
+    fn links(&self) -> Vec<(u16, Link)> {
+        let told = (0..).zip(&self.members).filter_map(|(index, member)| Some((index, self.lead.told.get(member)?)));
+        told.flat_map(|(index, told)| told.links.iter().map(move |link| (index, *link))).collect()
+    }
+
+    /// The members that come from the same old view as this one. Where some of them hold places alone: of these those to which
+    /// the way that packets of the old view took still leads, by others of them.
     fn side(&self, io: &MembershipIo, member: MemberId, view: ViewId) -> BTreeSet<u16> {
         //= V12
-        let from = |other: &MemberId| self.lead.told.get(other).is_some_and(|(old, _)| *old == view);
-        let old: Vec<_> = (0..).zip(&self.members).filter(|(_, other)| from(other)).collect();
-        let links = &io.settings.links;
-        if links.is_empty() || super::mutated!(io, LinksIgnored) {
+        let told = |(index, other): (u16, &MemberId)| Some((index, self.lead.told.get(other)?));
+        let old = (0..).zip(&self.members).filter_map(told).filter(|(_, told)| told.old == view);
+        let old: Vec<(u16, &Told)> = old.collect();
+        let Some(first) = self.lead.told.get(&member) else { return BTreeSet::new() };
+        if old.iter().all(|(_, told)| !told.hollow) || super::mutated!(io, LinksIgnored) {
             return old.into_iter().map(|(index, _)| index).collect();
         }
-        let (mut reached, mut open) = (BTreeSet::new(), vec![member.node]);
-        while let Some(node) = open.pop() {
-            let linked = |other: NodeId| links.iter().any(|link| link.contains(&node) && link.contains(&other));
-            let next = old.iter().filter(|(_, other)| linked(other.node));
-            open.extend(next.filter(|(index, _)| reached.insert(*index)).map(|(_, other)| other.node));
+        let (mut reached, mut open) = (BTreeSet::new(), vec![first]);
+        while let Some(one) = open.pop() {
+            let next = old.iter().filter(|(_, other)| std::ptr::eq(one, *other) || one.hears(other));
+            open.extend(next.filter(|(index, _)| reached.insert(*index)).map(|(_, other)| *other));
         }
         reached
     }
@@ -245,6 +265,8 @@ impl Attempt {
         let Some(told) = &self.told else { return };
         match cut(io, plan, told) {
             Some(cut) => {
+                let name = |(index, link): &(u16, Link)| Some((*plan.members.get(usize::from(*index))?, *link));
+                self.links = plan.links.iter().filter_map(name).collect();
                 io.acts.push_back(MembershipAction::Fetch(Box::new(cut.clone())));
                 self.stage = AttemptStage::Fetching(cut);
             }
@@ -356,6 +378,17 @@ impl Attempt {
         if silent.is_empty() { NextState::Stay } else { self.blame(io, now, &silent) }
     }
 
+    /// The engine knows that these are not reached any more: there will be no view with them.
+    pub fn go_without(&self, gone: &[MemberId]) -> NextState {
+        //= V20
+        let gone: Vec<_> = gone.iter().filter(|member| self.members.contains(member)).collect();
+        if gone.is_empty() {
+            return NextState::Stay;
+        }
+        let why = Why::new(self.sets.trigger.clone());
+        NextState::gather(gone.into_iter().fold(why, |why, member| why.failing(*member, Reason::Silent)))
+    }
+
     /// It takes too long.
     pub fn give_up(&self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V15
@@ -383,7 +416,7 @@ impl Attempt {
     }
 
     /// Everybody holds the agreed set: closes the old view and installs the new one.
-    pub fn install(self, io: &mut MembershipIo, now: Instant) -> Working {
+    pub fn install(mut self, io: &mut MembershipIo, now: Instant) -> Working {
         //= V17
         let (AttemptStage::Ready(cut) | AttemptStage::Fetching(cut)) = self.stage.clone() else {
             return Working::enter(io, now); // only who is ready installs
@@ -392,6 +425,7 @@ impl Attempt {
         if super::mutated!(io, AllMovedTogether) {
             together.clone_from(&self.members);
         }
+        let links = std::mem::take(&mut self.links);
         let closing = self.sets.transitional(io.installed.id, &together, io.settings.primary.never());
         let view = self.regular(io, now, together);
         //= V19
@@ -399,7 +433,7 @@ impl Attempt {
             io.acts.push_back(MembershipAction::Renounce);
         }
         io.installed = view.clone();
-        io.acts.push_back(MembershipAction::Install(Box::new(ViewChange { closing: Some(closing), cut, view })));
+        io.acts.push_back(MembershipAction::Install(Box::new(ViewChange { closing: Some(closing), cut, view, links })));
         Working::enter(io, now)
     }
 
@@ -440,8 +474,18 @@ impl Attempt {
     }
 }
 
-fn pairs(holding: &Holdings) -> Vec<(u64, u64)> {
-    holding.held.iter().zip(&holding.stable).map(|(held, stable)| (*held, *held.min(stable))).collect()
+impl Told {
+    fn by(old: ViewId, holdings: &Holdings) -> Self {
+        let pairs = holdings.held.iter().zip(&holdings.stable);
+        let holding = pairs.map(|(held, stable)| (*held, *held.min(stable))).collect();
+        Self { old, holding, hollow: holdings.hollow, links: holdings.links.clone() }
+    }
+
+    /// Whether packets of the old view came to both by one link of it that still stands.
+    fn hears(&self, other: &Self) -> bool {
+        let both = |a: &Link, b: &Link| a.before != 0 && (a.before, a.configuration) == (b.before, b.configuration);
+        self.links.iter().any(|link| other.links.iter().any(|theirs| both(link, theirs)))
+    }
 }
 
 /// What the plan says of this member's own old view; `None` where it cannot be true.
@@ -467,5 +511,5 @@ fn cut(io: &MembershipIo, plan: &HoldingsPlan, told: &Holdings) -> Option<Agreed
         stable.clone_from(&told.stable);
     }
     let apart = plan.olds.iter().filter(|other| other.view == old.view).count() > 1;
-    Some(AgreedSet { together, held, holders, stable, apart })
+    Some(AgreedSet { together, held, holders, stable, apart, hollow: old.hollow })
 }

@@ -1,4 +1,5 @@
 //! Which state handles which input: the tables.
+use super::attempt::Told;
 use super::packet::MembershipPacket;
 use super::timer::MembershipTimer;
 use super::{Membership, MembershipAction, MembershipState, NextState};
@@ -90,8 +91,8 @@ impl Membership {
             (MembershipState::Attempt(attempt), MembershipPacket::Propose { view, members }) => {
                 attempt.on_propose(io, now, from, view, members)
             }
-            (MembershipState::Attempt(attempt), MembershipPacket::Told { view, old, holding }) => {
-                attempt.on_told(io, now, from, (view, old), holding)
+            (MembershipState::Attempt(attempt), MembershipPacket::Told { view, old, holding, hollow, links }) => {
+                attempt.on_told(io, now, from, view, Told { old, holding, hollow, links })
             }
             (MembershipState::Attempt(attempt), MembershipPacket::Plan(plan)) => attempt.on_plan(io, now, from, plan),
             (MembershipState::Attempt(attempt), MembershipPacket::Ready { view, done }) => {

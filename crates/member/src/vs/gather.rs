@@ -78,6 +78,18 @@ impl GatherState {
         self.try_propose(io, now)
     }
 
+    /// The engine knows that these are not reached any more.
+    pub fn go_without(&mut self, io: &mut MembershipIo, now: Instant, gone: &[MemberId]) -> NextState {
+        //= V20
+        let wanted = self.gathering.sets.candidates();
+        let gone: Vec<_> = gone.iter().copied().filter(|member| wanted.contains(member)).collect();
+        if !gone.is_empty() {
+            self.gathering.refuse_all(gone, Reason::Silent);
+            self.restart(io, now);
+        }
+        self.try_propose(io, now)
+    }
+
     /// All agree: the lowest proposes a view, the others wait for it.
     pub fn try_propose(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V10

@@ -36,7 +36,7 @@ mod working;
 mod tests;
 
 pub use crate::packet::ANNOTATION_MAX;
-pub use action::{AgreedSet, Holdings, MembershipAction, PrimaryCall, ViewChange};
+pub use action::{AgreedSet, Holdings, Link, MembershipAction, PrimaryCall, ViewChange};
 pub use gaps::missing;
 pub use laggards::Laggards;
 #[cfg(feature = "mutants")]
@@ -128,6 +128,7 @@ impl Membership {
             closing: None,
             cut: AgreedSet::default(),
             view,
+            links: Vec::new(),
         })));
         self.io.send_beacon(now, false);
         self.finish(now, NextState::gather(Why::new(ViewCause::Started)));
@@ -180,12 +181,12 @@ impl Membership {
     /// of [`Membership::exclude`] they are welcome as soon as they are heard again.
     pub fn part(&mut self, now: Instant, gone: &[MemberId]) {
         //= V20
-        if !self.is_working() {
-            return;
-        }
         let gone: Vec<_> = gone.iter().copied().filter(|one| *one != self.io.me && self.is_member(*one)).collect();
         if gone.is_empty() {
             return self.renew(now);
+        }
+        if !self.is_working() {
+            return self.part_while_forming(now, &gone);
         }
         let nodes: Vec<_> = gone.iter().map(|member| member.node).collect();
         // They went before their silence was long enough for this membership.
@@ -193,6 +194,17 @@ impl Membership {
         let since = heard.filter_map(|reach| reach.heard).min().unwrap_or(self.io.settings.timers.silence);
         let why = Why::new(ViewCause::Silent { nodes, since });
         self.finish(now, NextState::gather(gone.into_iter().fold(why, |why, one| why.failing(one, Reason::Silent))));
+    }
+
+    /// A new view is being formed already: it will be one without them.
+    fn part_while_forming(&mut self, now: Instant, gone: &[MemberId]) {
+        //= V20
+        let next = match &mut self.state {
+            MembershipState::Gather(gather) => gather.go_without(&mut self.io, now, gone),
+            MembershipState::Attempt(attempt) => attempt.go_without(gone),
+            _ => NextState::Stay,
+        };
+        self.finish(now, next);
     }
 
     /// The engine wants a new view of the same members: its numbers run out.

@@ -6,12 +6,13 @@
 //! | 0x80 | join | flags 1 (bit 0 leave), number 8, episode 8, counted proc and fail (10 each), counted heard (2 each) |
 //! | 0x81 | beacon | flags 1 (bit 0 settled, bit 1 wants), view 18, wants 18, counted members (10), heard (2), annotation, padding |
 //! | 0x82 | propose | view 18, counted members (10 each) |
-//! | 0x83 | told | view 18, old view 18, counted pairs held 8, stable 8 |
-//! | 0x84 | plan | view 18, counted members (10), counted old views: view 18, counted members (2: index), counted entries (18: held, holder 2, stable) |
+//! | 0x83 | told | view 18, old view 18, hollow 1, counted pairs held 8, stable 8, counted links (20: network 1, configuration 18, before 1) |
+//! | 0x84 | plan | view 18, counted members (10), counted old views: view 18, hollow 1, counted members (2: index), counted entries (18: held, holder 2, stable), counted links (22: member 2: index, link 20) |
 //! | 0x85 | ready | view 18, done 1 |
 //! | 0x86 | install | view 18 |
 //!
 //! Packets of large clusters may exceed the configured datagram; they alone may be fragmented by IP.
+use super::Link;
 use crate::{Beacon, Proposal};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, ViewId};
@@ -40,6 +41,10 @@ pub enum MembershipPacket {
         old: ViewId,
         /// How much is held of each of its members, and how much of that all are known to hold.
         holding: Vec<(u64, u64)>,
+        /// Some of that is held without bytes.
+        hollow: bool,
+        /// Where the member stands.
+        links: Vec<Link>,
     },
     /// What all hold together.
     Plan(HoldingsPlan),
@@ -66,6 +71,8 @@ pub struct HoldingsPlan {
     pub members: Vec<MemberId>,
     /// The views they come from.
     pub olds: Vec<OldView>,
+    /// Where the members stand: indices into the plan's members, ascending, each with its links.
+    pub links: Vec<(u16, Link)>,
 }
 
 /// One old view.
@@ -73,6 +80,8 @@ pub struct HoldingsPlan {
 pub struct OldView {
     /// Which.
     pub view: ViewId,
+    /// Some of these hold places alone.
+    pub hollow: bool,
     /// Who comes from it: indices into the plan's members, ascending.
     pub from: Vec<u16>,
     /// For each member it had.
@@ -98,6 +107,7 @@ const PLAN: u8 = 0x84;
 const READY: u8 = 0x85;
 const INSTALL: u8 = 0x86;
 const ENTRY_LEN: usize = 18;
+const LINK_LEN: usize = 2 + VIEW_ID_LEN;
 
 impl consort_wire::Packet for MembershipPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
@@ -112,15 +122,18 @@ impl consort_wire::Packet for MembershipPacket {
                 head.put_view_id(*view);
                 head.put_members(members);
             }
-            Self::Told { view, old, holding } => {
+            Self::Told { view, old, holding, hollow, links } => {
                 head.put_u8(TOLD);
                 head.put_view_id(*view);
                 head.put_view_id(*old);
+                head.put_u8(u8::from(*hollow));
                 head.put_count(holding.len());
                 holding.iter().for_each(|(held, stable)| {
                     head.put_u64(*held);
                     head.put_u64(*stable);
                 });
+                head.put_count(links.len());
+                links.iter().for_each(|link| link.encode(head));
             }
             Self::Plan(plan) => plan.encode(head),
             Self::Ready { view, done } => {
@@ -161,12 +174,19 @@ impl MembershipPacket {
 
     fn told(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (view, old) = (reader.view_id("view")?, reader.view_id("old view")?);
+        let hollow = flag(reader, "hollow")?;
         let n = reader.count(16, "holding")?;
         let pair = |_| {
             let (held, stable) = (reader.u64("held")?, reader.u64("stable")?);
             if stable > held { Err(reader.bad("stable beyond held")) } else { Ok((held, stable)) }
         };
-        Ok(Self::Told { view, old, holding: (0..n).map(pair).collect::<Result<_, _>>()? })
+        let holding = (0..n).map(pair).collect::<Result<_, _>>()?;
+        let n = reader.count(LINK_LEN, "links")?;
+        let links = (0..n).map(|_| Link::decode(reader)).collect::<Result<Vec<_>, _>>()?;
+        if !links.is_sorted_by(|a, b| a.network < b.network) {
+            return Err(reader.bad("links"));
+        }
+        Ok(Self::Told { view, old, holding, hollow, links })
     }
 }
 
@@ -192,6 +212,7 @@ impl HoldingsPlan {
         head.put_count(self.olds.len());
         for old in &self.olds {
             head.put_view_id(old.view);
+            head.put_u8(u8::from(old.hollow));
             head.put_count(old.from.len());
             old.from.iter().for_each(|index| head.put_u16(*index));
             head.put_count(old.entries.len());
@@ -201,19 +222,45 @@ impl HoldingsPlan {
                 head.put_u64(entry.stable);
             }
         }
+        head.put_count(self.links.len());
+        for (member, link) in &self.links {
+            head.put_u16(*member);
+            link.encode(head);
+        }
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (view, members) = (reader.view_id("view")?, reader.members("members")?);
-        let n = reader.count(VIEW_ID_LEN + 4, "old views")?;
+        let n = reader.count(VIEW_ID_LEN + 5, "old views")?;
         let olds = (0..n).map(|_| OldView::decode(reader, members.len())).collect::<Result<_, _>>()?;
-        Ok(Self { view, members, olds })
+        let n = reader.count(LINK_LEN + 2, "links")?;
+        let link = |_| Ok((reader.u16("member")?, Link::decode(reader)?));
+        let links = (0..n).map(link).collect::<Result<Vec<_>, _>>()?;
+        let ascend = links.is_sorted_by(|(a, one), (b, other)| (a, one.network) < (b, other.network));
+        if !ascend || links.last().is_some_and(|(last, _)| usize::from(*last) >= members.len()) {
+            return Err(reader.bad("links"));
+        }
+        Ok(Self { view, members, olds, links })
+    }
+}
+
+impl Link {
+    fn encode(self, head: &mut BytesMut) {
+        head.put_u8(self.network);
+        head.put_view_id(self.configuration);
+        head.put_u8(self.before);
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let network = reader.u8("network")?;
+        Ok(Self { network, configuration: reader.view_id("configuration")?, before: reader.u8("before")? })
     }
 }
 
 impl OldView {
     fn decode(reader: &mut Reader<'_>, members: usize) -> Result<Self, Malformed> {
         let view = reader.view_id("old view")?;
+        let hollow = flag(reader, "hollow")?;
         let n = reader.count(2, "from")?;
         let from = (0..n).map(|_| reader.u16("from")).collect::<Result<Vec<_>, _>>()?;
         if !from.is_sorted_by(|a, b| a < b) || from.last().is_some_and(|last| usize::from(*last) >= members) {
@@ -227,7 +274,7 @@ impl OldView {
             if fits { Ok(entry) } else { Err(reader.bad("entry")) }
         };
         let entries = (0..n).map(entry).collect::<Result<_, _>>()?;
-        Ok(Self { view, from, entries })
+        Ok(Self { view, hollow, from, entries })
     }
 }
 

@@ -12,8 +12,6 @@ pub struct MembershipSettings {
     pub me: NodeId,
     /// All nodes, this one among them.
     pub nodes: Vec<NodeId>,
-    /// Which nodes hear each other with no other node between, as sets; all of them where there is none. Shared.
-    pub links: Vec<Vec<NodeId>>,
     /// Which view is primary. Shared.
     pub primary: Policy,
     /// When to act though nothing came.
@@ -80,7 +78,6 @@ impl MembershipSettings {
         Self {
             me,
             nodes,
-            links: Vec::new(),
             primary: Policy::None,
             timers,
             packet_room: consort_wire::DatagramSize::DEFAULT.packet_room(),

@@ -2,8 +2,9 @@
 use super::{MultiRing, Room, Stage};
 use crate::key::RingNumber;
 use crate::packet::RelayedContent;
-use crate::port::Part;
-use consort_member::vs::{Holdings, MembershipAction, PrimaryCall, ViewChange};
+use crate::port::{Part, Port};
+use crate::tree::Tree;
+use consort_member::vs::{Holdings, Link, MembershipAction, PrimaryCall, ViewChange};
 use consort_order::{Destination, Engine, Output};
 use consort_types::{Instant, View, ViewId, ViewKind};
 
@@ -32,7 +33,10 @@ impl MultiRing {
                 MembershipAction::Beacon { from, annotation } => {
                     self.output.push_back(Output::Beacon { from, annotation });
                 }
-                MembershipAction::Speak => self.speak(now),
+                MembershipAction::Speak => {
+                    self.speak(now);
+                    self.mend(now);
+                }
                 MembershipAction::Halt => self.halt(),
                 MembershipAction::Tell => self.tell_due = true,
                 MembershipAction::Fetch(cut) => self.begin_closing(now, *cut),
@@ -76,12 +80,26 @@ impl MultiRing {
         }
         self.tell_due = false;
         self.stage = Stage::Frozen;
+        let links = self.links();
         let holding = self.room.as_ref().map_or_else(Holdings::default, |room| Holdings {
             held: room.store.held().to_vec(),
             stable: room.store.stable(),
+            //= TM43
+            hollow: room.store.is_hollow() && !crate::mutated!(self.config, BetweenIgnored),
+            links,
         });
         self.vs.tell(now, holding);
         true
+    }
+
+    /// Where this node stands.
+    fn links(&self) -> Vec<Link> {
+        //= TM60
+        let link = |port: &Port| {
+            let before = port.in_view.map_or(0, |ring| ring.0);
+            port.view.as_ref().map(|view| Link { network: port.number.0, configuration: view.id, before })
+        };
+        self.ports.values().filter_map(link).collect()
     }
 
     /// Closes the view and installs the next, in one step.
@@ -101,14 +119,16 @@ impl MultiRing {
         }
         (self.tell_due, self.primary_due) = (false, false);
         let view = change.view;
-        self.ports.values_mut().for_each(|port| port.begin_view(view.id));
-        self.room = Some(Room::new(&self.layout, view.clone(), me, self.ports.keys().copied()));
+        let tree = Tree::new(me, &view.members, &change.links);
+        self.ports.values_mut().for_each(|port| port.begin_view(view.id, tree.carries_by(port.number)));
+        self.room = Some(Room::new(view.clone(), me, tree));
         self.output.push_back(Output::Install(view));
         for ring in self.ports.keys().copied().collect::<Vec<_>>() {
             self.begin(ring);
         }
         self.begin_reads();
         self.tell_soon(now);
+        self.mend(now);
     }
 
     /// Others of the old view come to the next one apart from this side. So this side has a view of its own between the two, in

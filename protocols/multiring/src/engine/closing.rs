@@ -127,7 +127,9 @@ impl MultiRing {
         let (Some(holder), Ok(index)) = (closing.cut.holders.get(member), u16::try_from(member)) else { return };
         let Some((number, offset)) = closing.next_part(room, member) else { return };
         let (view, holder) = (room.view.id, holder.node);
-        self.say(Some(holder), RelayedContent::Wants { view, member: index, number, offset });
+        //= TM55
+        let strict = closing.cut.hollow;
+        self.say(Some(holder), RelayedContent::Wants { view, member: index, number, offset, strict });
     }
 
     /// A member tells what it knows of each ring.
@@ -166,7 +168,8 @@ impl MultiRing {
         let to = (!to_all).then_some(request.asker.node);
         for pieces in packed(pieces, packet_room) {
             let content = RelayedContent::Pieces { view, pieces };
-            self.relay(request.ring, Relayed { from: self.me(), to, content });
+            let relayed = self.relayed(to, content);
+            self.relay(request.ring, relayed);
         }
         if let Some(room) = &mut self.room {
             room.answer = Some(Answer { request, next, to_all, at: now });
@@ -208,13 +211,13 @@ impl MultiRing {
     /// does not close the same view: what comes back would not be what those on this side are to have.
     pub(super) fn answers_instead(&mut self, now: Instant, ring: RingNumber, relayed: &Relayed) -> bool {
         //= TM41
-        let RelayedContent::Wants { view, member, number, offset } = relayed.content else { return false };
+        let RelayedContent::Wants { view, member, number, offset, strict } = relayed.content else { return false };
         let member = usize::from(member);
         let stands = view == self.vs.view().id && self.vs.is_member(relayed.from);
         let frozen = matches!(self.stage, Stage::Frozen | Stage::Closing(_));
         if !stands || !frozen {
             //= TM55
-            return !crate::mutated!(self.config, SendsWantsOn);
+            return strict && !crate::mutated!(self.config, SendsWantsOn);
         }
         let holds = self.room.as_ref().is_some_and(|room| room.store.message(member, number).is_some());
         if holds {
@@ -241,10 +244,13 @@ impl MultiRing {
     }
 
     /// Messages came that were asked for, or parts of them; a network may bring them out of order.
-    pub(super) fn on_pieces(&mut self, now: Instant, pieces: Vec<Piece>) {
+    pub(super) fn on_pieces(&mut self, now: Instant, from: MemberId, pieces: Vec<Piece>) {
         //= TM41
+        //= TM55
+        let Stage::Closing(closing) = &self.stage else { return };
+        let places = closing.cut.hollow && closing.cut.together.contains(&from);
         let mut answered = false;
-        for piece in pieces {
+        for piece in pieces.into_iter().filter(|piece| places || !piece.is_passed()) {
             answered |= self.on_piece(now, piece);
         }
         if answered {

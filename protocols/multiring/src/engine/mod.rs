@@ -20,6 +20,7 @@ mod told;
 
 use crate::carrier::{MESSAGE_COST, TOPICS_LEN};
 use crate::config::{Config, ConfigError};
+use crate::heard::Heard;
 use crate::horizon::Horizons;
 use crate::journal::Journal;
 use crate::key::RingNumber;
@@ -27,13 +28,14 @@ use crate::layout::Layout;
 use crate::packet::Packet;
 use crate::port::Port;
 use crate::store::Store;
+use crate::tree::Tree;
 use closing::{Answer, Closing};
 use consort_member::vs::{Membership, PrimaryCall};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, MemberId, Service, View};
 use consort_wire::pack::Body;
 use reading::{OwnReads, Readership};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// One node.
 #[derive(Clone, Debug)]
@@ -55,6 +57,9 @@ pub struct MultiRing {
     /// The event that makes the view primary is to be sent.
     primary_due: bool,
     own_reads: OwnReads,
+    /// How many packets for other rings this node has sent, and which of those of others came.
+    relayed: u64,
+    heard: Heard,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
 }
@@ -65,8 +70,8 @@ struct Room {
     view: View,
     store: Store,
     horizons: Horizons,
-    /// Its members in each ring of this node.
-    members: BTreeMap<RingNumber, BTreeSet<MemberId>>,
+    /// Its rings.
+    tree: Tree,
     /// The number of the last message that this node sent, or is about to.
     last: u64,
     /// What it sent that has not come back by its ring.
@@ -113,6 +118,7 @@ struct Counters {
     unrelated: u64,
     unreadable: u64,
     relayed: u64,
+    repeated: u64,
     pieces_sent: u64,
     sent_again: u64,
     assertion_failures: u64,
@@ -154,6 +160,8 @@ impl MultiRing {
             tell_due: false,
             primary_due: false,
             own_reads: OwnReads::default(),
+            relayed: 0,
+            heard: Heard::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
             config,
@@ -190,22 +198,22 @@ impl MultiRing {
     /// The ring that this node sends its own messages on.
     fn home(&self) -> Option<RingNumber> {
         //= TM11
-        self.ports.keys().next().copied()
+        self.ports.iter().find(|(_, port)| port.in_view.is_some()).map(|(ring, _)| *ring)
+    }
+
+    /// The rings by which the view's messages come to this node, but for one of them.
+    fn carried_but(&self, ring: Option<RingNumber>) -> Vec<RingNumber> {
+        let carried = self.ports.iter().filter(|(number, port)| port.in_view.is_some() && Some(**number) != ring);
+        carried.map(|(number, _)| *number).collect()
     }
 }
 
 impl Room {
-    fn new(layout: &Layout, view: View, me: MemberId, own: impl Iterator<Item = RingNumber> + Clone) -> Self {
-        let rings = layout.rings_of(view.members.iter().map(|member| member.node));
+    fn new(view: View, me: MemberId, tree: Tree) -> Self {
         let index = view.members.binary_search(&me).unwrap_or(0);
-        let in_ring = |ring: RingNumber| {
-            let members = view.members.iter().copied().filter(|member| layout.stands_in(member.node, ring));
-            (ring, members.collect())
-        };
         Self {
             store: Store::new(view.members.len(), index),
-            horizons: Horizons::new(rings, own.clone()),
-            members: own.map(in_ring).collect(),
+            horizons: Horizons::new(tree.all(), tree.carries_in()),
             last: 0,
             sent: VecDeque::new(),
             sent_bytes: 0,
@@ -214,7 +222,8 @@ impl Room {
             call: PrimaryCall::Awaited,
             tell_at: None,
             answer: None,
-            readership: Readership::new(layout, &view, index),
+            readership: Readership::new(&tree, &view, index),
+            tree,
             view,
         }
     }

@@ -2,7 +2,7 @@
 use super::{MultiRing, Stage};
 use crate::carrier::{CarrierContent, Echo, READS, Reads};
 use crate::key::RingNumber;
-use crate::layout::Layout;
+use crate::tree::Tree;
 use consort_order::Topic;
 use consort_types::{MemberId, View};
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,8 +54,8 @@ impl OwnReads {
 
 impl Readership {
     /// Nobody has told anything, so all read everything.
-    pub fn new(layout: &Layout, view: &View, me: usize) -> Self {
-        let gateways = view.members.iter().enumerate().filter(|(_, member)| layout.of(member.node).len() > 1);
+    pub fn new(tree: &Tree, view: &View, me: usize) -> Self {
+        let gateways = view.members.iter().enumerate().filter(|(_, member)| tree.is_gateway(**member));
         let others = gateways.map(|(index, _)| (index, 0)).filter(|(index, _)| *index != me);
         let told = vec![None; view.members.len()];
         Self { me, told, echoed: others.collect(), first: 0, last: 0, telling: false }
@@ -107,7 +107,7 @@ impl MultiRing {
         let topics = (topics.len() <= READS).then(|| topics.keys().copied().collect());
         let (view, reads) = (room.view.id, Reads { member, version, topics });
         self.counters.reads_sent += 1;
-        for ring in self.ports.keys().copied().collect::<Vec<_>>() {
+        for ring in self.carried_but(None) {
             self.put(ring, view, CarrierContent::Reads(reads.clone()));
         }
         true
@@ -119,6 +119,7 @@ impl MultiRing {
         //= TM53
         let me = self.me();
         let home = self.home();
+        let others = self.carried_but(Some(ring));
         let Some(room) = &mut self.room else { return };
         let (view, member, readership) = (room.view.id, usize::from(reads.member), &mut room.readership);
         if sender == me {
@@ -126,13 +127,13 @@ impl MultiRing {
             return;
         }
         let Some(told) = readership.told.get_mut(member) else { return };
-        if told.as_ref().is_some_and(|told| told.version >= reads.version) || self.ports.len() == 1 {
+        if told.as_ref().is_some_and(|told| told.version >= reads.version) || others.is_empty() {
             return;
         }
         *told = Some(reads.clone());
         let (gateway, version) = (readership.me as u16, reads.version);
         self.count_readers(ring, member);
-        for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
+        for other in others {
             self.put(other, view, CarrierContent::Reads(reads.clone()));
         }
         if !crate::mutated!(self.config, EchoWithheld) {
@@ -153,11 +154,17 @@ impl MultiRing {
             }
             return;
         }
-        let Some(node) = room.view.members.get(member).map(|member| member.node) else { return };
-        let leads = |other: &RingNumber| *other != ring && self.layout.is_beyond(*other, node);
-        if let Some(other) = self.ports.keys().copied().find(leads) {
+        let Some(member) = room.view.members.get(member).copied() else { return };
+        if let Some(other) = self.carried_but(Some(ring)).into_iter().find(|other| self.lies_beyond(*other, member)) {
             self.put(other, view, CarrierContent::Echo(echo));
         }
+    }
+
+    /// Whether a member lies on the side of a ring by which messages come to this node.
+    fn lies_beyond(&self, ring: RingNumber, member: MemberId) -> bool {
+        let in_view = self.ports.get(&ring).and_then(|port| port.in_view);
+        let tree = self.room.as_ref().map(|room| &room.tree);
+        tree.zip(in_view).is_some_and(|(tree, number)| tree.is_beyond(number, member))
     }
 
     /// Who lies on the side of a ring has told something.
@@ -168,8 +175,10 @@ impl MultiRing {
         let deaf = crate::mutated!(self.config, UntoldReadNothing);
         let (Some(room), Some(port)) = (&self.room, self.ports.get_mut(&ring)) else { return };
         let members = room.view.members.iter().zip(&room.readership.told).enumerate();
+        let Some(number) = port.in_view else { return };
         let beyond = members.filter(|(_, (member, _))| {
-            self.layout.is_beyond(ring, member.node) && (!blind || self.layout.stands_in(member.node, ring))
+            let near = || room.tree.carrying(number).is_some_and(|near| near.contains(member));
+            room.tree.is_beyond(number, **member) && (!blind || near())
         });
         let mut readers = Some(BTreeSet::new());
         for (_, (_, told)) in beyond.filter(|(index, _)| *index == teller || !last_only) {

@@ -9,22 +9,54 @@ use consort_types::{Instant, MemberId, NodeId};
 impl MultiRing {
     /// Says something to a node, or to all, whatever rings lie between.
     pub(super) fn say(&mut self, to: Option<NodeId>, content: RelayedContent) {
-        let relayed = Relayed { from: self.me(), to, content };
+        let relayed = self.relayed(to, content);
         for ring in self.ports.keys().copied().collect::<Vec<_>>() {
             self.relay(ring, relayed.clone());
         }
     }
 
+    /// The next of this node's packets for other rings.
+    pub(super) fn relayed(&mut self, to: Option<NodeId>, content: RelayedContent) -> Relayed {
+        //= TM62
+        self.relayed += 1;
+        Relayed { from: self.me(), number: self.relayed, to, content }
+    }
+
     /// Puts a packet on a ring, if somebody on its side is to have it.
     pub(super) fn relay(&mut self, ring: RingNumber, relayed: Relayed) {
-        let to = match relayed.to {
-            Some(node) if !self.layout.is_beyond(ring, node) => return,
-            Some(node) if self.layout.stands_in(node, ring) => Destination::One(node),
-            _ => Destination::All,
-        };
+        let Some(to) = self.next_on_the_way(ring, &relayed) else { return };
         let lane = if matches!(relayed.content, RelayedContent::Pieces { .. }) { Lane::Data } else { Lane::Control };
         let packet = Packet { ring, content: Content::Relayed(relayed) };
         self.output.push_back(Output::Send { to, lane, packet });
+    }
+
+    /// To whom on a ring a packet goes; none where that leads nowhere.
+    fn next_on_the_way(&self, ring: RingNumber, relayed: &Relayed) -> Option<Destination> {
+        let Some(node) = relayed.to else { return Some(Destination::All) };
+        let (leads, is_there) = if self.is_strict(relayed) {
+            let room = self.room.as_ref()?;
+            let number = self.ports.get(&ring)?.in_view?;
+            let member = room.view.members.iter().copied().find(|member| member.node == node)?;
+            let is_there = room.tree.carrying(number).is_some_and(|carry| carry.contains(&member));
+            (room.tree.is_beyond(number, member), is_there)
+        } else {
+            (self.layout.is_beyond(ring, node), self.ports.get(&ring)?.hears(node))
+        };
+        leads.then_some(if is_there { Destination::One(node) } else { Destination::All })
+    }
+
+    /// Whether messages of the view come to this node and to another by one and the same ring of it.
+    fn carries_with(&self, ring: RingNumber, other: MemberId) -> bool {
+        let number = self.ports.get(&ring).and_then(|port| port.in_view);
+        let carrying = self.room.as_ref().zip(number).and_then(|(room, number)| room.tree.carrying(number));
+        carrying.is_some_and(|carrying| carrying.contains(&other))
+    }
+
+    /// Whether a packet goes only the way that messages of the view went.
+    fn is_strict(&self, relayed: &Relayed) -> bool {
+        //= TM55
+        let strict = matches!(relayed.content, RelayedContent::Wants { strict: true, .. });
+        strict && !crate::mutated!(self.config, AnyWay)
     }
 
     /// A packet came that somebody on the side of a ring said.
@@ -37,14 +69,18 @@ impl MultiRing {
             self.counters.unrelated += 1;
             return;
         }
+        //= TM55
+        let strict = self.is_strict(&relayed);
+        if strict && !self.carries_with(ring, arrival.from) {
+            return;
+        }
+        //= TM62
+        if !self.heard.is_new(relayed.from, relayed.number) {
+            self.counters.repeated += 1;
+            return;
+        }
         if relayed.to != Some(self.config.ring.me) {
-            if self.answers_instead(now, ring, &relayed) {
-                return;
-            }
-            for other in self.ports.keys().copied().filter(|other| *other != ring).collect::<Vec<_>>() {
-                self.counters.relayed += 1;
-                self.relay(other, relayed.clone());
-            }
+            self.send_further(now, ring, &relayed);
             if relayed.to.is_some() {
                 return;
             }
@@ -63,6 +99,19 @@ impl MultiRing {
         }
     }
 
+    /// Sends a packet on by all other rings that lead to whom it is for.
+    fn send_further(&mut self, now: Instant, from: RingNumber, relayed: &Relayed) {
+        let others = self.ports.keys().copied().filter(|other| *other != from);
+        let lead: Vec<_> = others.filter(|other| self.next_on_the_way(*other, relayed).is_some()).collect();
+        if lead.is_empty() || self.answers_instead(now, from, relayed) {
+            return;
+        }
+        for ring in lead {
+            self.counters.relayed += 1;
+            self.relay(ring, relayed.clone());
+        }
+    }
+
     fn on_member_said(&mut self, now: Instant, ring: RingNumber, from: MemberId, content: RelayedContent) {
         match content {
             RelayedContent::HandedOut { numbers, .. } => self.on_handed_out(from, &numbers),
@@ -71,7 +120,8 @@ impl MultiRing {
                 let (member, first) = (usize::from(member), (number, offset as usize));
                 self.on_wants(now, Request { asker: from, ring, member, first });
             }
-            RelayedContent::Pieces { pieces, .. } => self.on_pieces(now, pieces),
+            RelayedContent::Pieces { pieces, .. } => self.on_pieces(now, from, pieces),
+            RelayedContent::Parted { ring, members, .. } => self.on_parted(now, ring, &members),
             RelayedContent::Member(_) => {}
         }
     }

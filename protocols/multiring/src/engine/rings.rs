@@ -3,18 +3,22 @@ use super::{MultiRing, Stage, cost_of};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
-use crate::packet::{Content, Packet};
-use crate::port::{Part, Phase};
+use crate::packet::{Content, Packet, RelayedContent};
+use crate::port::{Part, Phase, Port};
 use crate::store::Taken;
 use consort_order::{Delivery, Engine, Output};
 use consort_ring::STAMP_END;
 use consort_ring::packet::RingPacket;
 use consort_types::{Instant, MemberId, View, ViewId, ViewKind};
+use std::collections::BTreeSet;
 
 /// What a ring handed out, and where in its order.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    ring: RingNumber,
+    /// The ring, as it is described.
+    port: RingNumber,
+    /// The same in the view; none where this node stands by.
+    ring: Option<RingNumber>,
     stamp: u64,
     sender: MemberId,
     /// It belongs to the ring's configuration itself, so nothing before it is missing.
@@ -72,42 +76,81 @@ impl MultiRing {
             port.part = Part::Over;
             port.drop_out();
         }
-        let gone = self.out_of_reach(ring);
-        if had_begun || !gone.is_empty() {
+        let lost = self.note_lost(ring);
+        let gone = self.out_of_reach();
+        if had_begun || lost || !gone.is_empty() {
             self.vs.part(now, &gone);
         }
         self.begin(ring);
+        self.mend(now);
     }
 
-    /// Members of the view that cannot be reached any more, as a ring's configuration lacks them or those that lead there.
-    fn out_of_reach(&self, ring: RingNumber) -> Vec<MemberId> {
+    /// Notes which members of the view a ring's configuration lacks, and tells others of those that they may still hear by other
+    /// rings: perhaps nobody does. Whether it lacks any.
+    fn note_lost(&mut self, ring: RingNumber) -> bool {
         //= TM33
-        let (Some(room), Some(port)) = (&self.room, self.ports.get(&ring)) else { return Vec::new() };
-        let lost = |node| {
-            let stands = self.layout.stands_in(node, ring);
-            stands && !port.view.as_ref().is_some_and(|view| view.members.iter().any(|member| member.node == node))
+        let (Some(room), Some(port)) = (&mut self.room, self.ports.get(&ring)) else { return false };
+        let (Some(number), Some(view)) = (room.tree.number_of(ring), &port.view) else { return false };
+        let here: BTreeSet<_> = view.members.iter().copied().collect();
+        let lost: Vec<_> =
+            room.tree.standing(number).into_iter().flatten().filter(|member| !here.contains(member)).collect();
+        let elsewhere = lost.iter().any(|member| room.tree.stands_elsewhere(number, **member));
+        let any = !lost.is_empty();
+        room.tree.part(number, &here);
+        let members = here.iter().filter_map(|member| u16::try_from(room.index(*member)?).ok()).collect();
+        let view = room.view.id;
+        if elsewhere && !crate::mutated!(self.config, LossUntold) {
+            self.say(None, RelayedContent::Parted { view, ring: number, members });
+        }
+        any
+    }
+
+    /// Others of the view tell who is left in a ring.
+    pub(super) fn on_parted(&mut self, now: Instant, ring: RingNumber, members: &[u16]) {
+        //= TM33
+        let Some(room) = &mut self.room else { return };
+        let named = members.iter().filter_map(|index| room.view.members.get(usize::from(*index)).copied());
+        room.tree.part(ring, &named.collect());
+        let gone = self.out_of_reach();
+        if !gone.is_empty() {
+            self.vs.part(now, &gone);
+        }
+    }
+
+    /// Members of the view that cannot be reached any more on any way.
+    fn out_of_reach(&self) -> Vec<MemberId> {
+        //= TM33
+        let Some(room) = &self.room else { return Vec::new() };
+        let reached = room.tree.within_reach();
+        room.view.members.iter().copied().filter(|member| !reached.contains(member)).collect()
+    }
+
+    /// Asks for another view where the rings are not as the members of this one told: their configurations have changed since.
+    pub(super) fn mend(&mut self, now: Instant) {
+        //= TM63
+        let Some(room) = self.room.as_ref().filter(|_| !crate::mutated!(self.config, MendsNothing)) else { return };
+        let unlike = |port: &Port| {
+            let Some(view) = &port.view else { return false };
+            let none = BTreeSet::new();
+            let standing = room.tree.number_of(port.number).and_then(|ring| room.tree.standing(ring)).unwrap_or(&none);
+            let known = view.members.iter().all(|member| room.view.members.contains(member));
+            !standing.iter().eq(&view.members) && (known || !standing.iter().all(|member| port.has(*member)))
         };
-        let me = self.config.ring.me;
-        let (_, reached) = self.layout.reached(ring, &|node| node != me && !lost(node));
-        let members = room.view.members.iter().copied();
-        let beyond = members.filter(|member| self.layout.is_beyond(ring, member.node));
-        let there = |member: &MemberId| {
-            let renewed = self.layout.stands_in(member.node, ring) && !port.has(*member);
-            reached.contains(&member.node) && !renewed
-        };
-        beyond.filter(|member| !there(member)).collect()
+        if self.ports.values().any(unlike) {
+            self.vs.renew(now);
+        }
     }
 
     fn on_delivery(&mut self, now: Instant, ring: RingNumber, delivery: Delivery) {
         let stamp = delivery.position.0;
         let Some(port) = self.ports.get(&ring) else { return };
-        let regular = !port.closing;
+        let (regular, in_view) = (!port.closing, port.in_view);
         if stamp == 0 || stamp >= STAMP_END {
             self.counters.unreadable += 1;
             return;
         }
         self.raise_clock(stamp);
-        let place = Place { ring, stamp, sender: delivery.sender, regular };
+        let place = Place { port: ring, ring: in_view, stamp, sender: delivery.sender, regular };
         match Carrier::decode(delivery.payload) {
             Ok(carrier) => self.on_carrier(now, place, carrier),
             Err(_) => self.counters.unreadable += 1,
@@ -139,13 +182,13 @@ impl MultiRing {
 
     fn on_begin(&mut self, place: Place, view: ViewId, configuration: ViewId) {
         //= TM30
-        let Some(port) = self.ports.get_mut(&place.ring) else { return };
+        let Some(port) = self.ports.get_mut(&place.port) else { return };
         if port.configuration() != Some(configuration) {
             self.counters.void += 1;
             return;
         }
         port.on_begin(view, place.sender);
-        if self.phase(place.ring) == Phase::Open {
+        if self.phase(place.port) == Phase::Open {
             self.reach(place);
         }
     }
@@ -153,7 +196,7 @@ impl MultiRing {
     fn on_end(&mut self, now: Instant, place: Place, view: ViewId, configuration: ViewId) {
         //= TM32
         let me = self.me();
-        let Some(port) = self.ports.get_mut(&place.ring) else { return };
+        let Some(port) = self.ports.get_mut(&place.port) else { return };
         if port.view.as_ref().map(|view| view.id) != Some(configuration) {
             self.counters.void += 1;
             return;
@@ -171,22 +214,23 @@ impl MultiRing {
     /// How far a ring is with the installed view.
     pub(super) fn phase(&self, ring: RingNumber) -> Phase {
         let (Some(room), Some(port)) = (&self.room, self.ports.get(&ring)) else { return Phase::Forming };
-        room.members.get(&ring).map_or(Phase::Forming, |members| port.phase(room.view.id, members))
+        let carrying = port.in_view.and_then(|number| room.tree.carrying(number));
+        carrying.map_or(Phase::Forming, |members| port.phase(room.view.id, members))
     }
 
     /// What a ring's order says by a place in it: what is first sent on that ring from there on has higher stamps.
     fn reach(&mut self, place: Place) {
         //= TM12
-        if let Some(room) = self.room.as_mut().filter(|_| place.regular || crate::mutated!(self.config, ClosingCounts))
-        {
-            room.horizons.reach(place.ring, place.ring, place.stamp);
+        let counts = place.regular || crate::mutated!(self.config, ClosingCounts);
+        if let Some((room, ring)) = self.room.as_mut().zip(place.ring).filter(|_| counts) {
+            room.horizons.reach(ring, ring, place.stamp);
         }
     }
 
     fn on_content(&mut self, place: Place, content: CarrierContent) {
-        let phase = self.phase(place.ring);
+        let phase = self.phase(place.port);
         let own = place.sender == self.me();
-        let begun = self.ports.get(&place.ring).is_some_and(|port| port.part == Part::Begun);
+        let begun = self.ports.get(&place.port).is_some_and(|port| port.part == Part::Begun);
         let open = match phase {
             Phase::Open => begun,
             Phase::Shut => begun && own,
@@ -206,10 +250,10 @@ impl MultiRing {
                 self.on_horizons(place, &entries);
             }
             CarrierContent::Reads(reads) if phase == Phase::Open && place.regular => {
-                self.on_reads((place.ring, place.sender), reads);
+                self.on_reads((place.port, place.sender), reads);
             }
             CarrierContent::Echo(echo) if phase == Phase::Open && place.regular => {
-                self.on_echo((place.ring, place.sender), echo);
+                self.on_echo((place.port, place.sender), echo);
             }
             _ => {}
         }
@@ -218,12 +262,12 @@ impl MultiRing {
     fn on_horizons(&mut self, place: Place, entries: &[(RingNumber, Horizon)]) {
         //= TM13
         let me = self.me();
-        if let Some(port) = self.ports.get_mut(&place.ring).filter(|_| place.sender == me) {
+        if let Some(port) = self.ports.get_mut(&place.port).filter(|_| place.sender == me) {
             port.telling = false;
         }
-        let Some(room) = &mut self.room else { return };
+        let Some((room, own)) = self.room.as_mut().zip(place.ring) else { return };
         for (ring, horizon) in entries {
-            room.horizons.reach(place.ring, *ring, horizon.reached);
+            room.horizons.reach(own, *ring, horizon.reached);
             room.horizons.hold(*ring, horizon.held);
         }
     }
@@ -232,7 +276,7 @@ impl MultiRing {
     fn on_passed(&mut self, place: Place, phase: Phase, messages: Vec<CarriedMessage>) {
         //= TM51
         let me = self.me();
-        if let Some(port) = self.ports.get_mut(&place.ring).filter(|_| place.sender == me) {
+        if let Some(port) = self.ports.get_mut(&place.port).filter(|_| place.sender == me) {
             port.passing = false;
         }
         messages.into_iter().for_each(|data| self.on_data(place, phase, data));
@@ -241,9 +285,9 @@ impl MultiRing {
     /// A message came by a ring: on its first one, or sent on by a gateway.
     fn on_data(&mut self, place: Place, phase: Phase, data: CarriedMessage) {
         //= TM20
-        let Some(room) = &mut self.room else { return };
+        let Some((room, own)) = self.room.as_mut().zip(place.ring) else { return };
         let member = usize::from(data.member);
-        let first = data.ring == place.ring;
+        let first = data.ring == own;
         let sound = if first {
             data.stamp == 0 && !data.message.passed && room.view.members.get(member) == Some(&place.sender)
         } else {
@@ -257,7 +301,7 @@ impl MultiRing {
         let key = Key { stamp: if by_place { place.stamp } else { data.stamp }, ring: data.ring };
         if place.regular && phase == Phase::Open && !first {
             //= TM12
-            room.horizons.reach(place.ring, key.ring, key.stamp);
+            room.horizons.reach(own, key.ring, key.stamp);
         }
         match room.store.take(member, data.number, key, data.message.clone()) {
             Taken::Known => return,
@@ -278,7 +322,7 @@ impl MultiRing {
             room.sent_bytes -= cost_of(body.as_ref());
         }
         if place.regular && phase == Phase::Open && matches!(self.stage, Stage::Open) {
-            self.forward(place.ring, CarriedMessage { stamp: key.stamp, ..data });
+            self.forward(place.port, CarriedMessage { stamp: key.stamp, ..data });
         }
     }
 }

@@ -23,10 +23,8 @@ impl MultiRing {
         //= TM30
         let (Some(room), Some(port)) = (&self.room, self.ports.get_mut(&ring)) else { return };
         let Some(configuration) = port.configuration() else { return };
-        let same = port
-            .view
-            .as_ref()
-            .is_some_and(|view| room.members.get(&ring).is_some_and(|members| members.iter().eq(&view.members)));
+        let standing = port.in_view.filter(|_| room.tree.is_connected()).and_then(|number| room.tree.standing(number));
+        let same = port.view.as_ref().zip(standing).is_some_and(|(view, standing)| standing.iter().eq(&view.members));
         if port.part != Part::Apart || !matches!(self.stage, Stage::Open) || !same {
             return;
         }
@@ -67,7 +65,7 @@ impl MultiRing {
             return;
         }
         let forgets = crate::mutated!(self.config, PassedForgotten);
-        for ring in self.ports.keys().copied().filter(|ring| *ring != from).collect::<Vec<_>>() {
+        for ring in self.carried_but(Some(from)) {
             let Some(port) = self.ports.get_mut(&ring) else { continue };
             if data.message.passed {
                 port.pass(view, &data);
@@ -150,11 +148,12 @@ impl MultiRing {
         let me = self.me();
         let Some(room) = &mut self.room else { return };
         let Some(member) = room.index(me).and_then(|index| u16::try_from(index).ok()) else { return };
+        let Some(ring) = self.ports.get(&home).and_then(|port| port.in_view) else { return };
         room.last += 1;
         room.sent_bytes += cost_of(body.as_ref());
         room.sent.push_back((room.last, body));
         let done = room.store.done(usize::from(member));
-        let data = CarriedMessage { member, number: room.last, done, ring: home, stamp: 0, message };
+        let data = CarriedMessage { member, number: room.last, done, ring, stamp: 0, message };
         let view = room.view.id;
         self.put(home, view, CarrierContent::Data(data));
     }
@@ -180,7 +179,10 @@ impl MultiRing {
         //= TM13
         let early = crate::mutated!(self.config, TellsEarly);
         let Some(port) = self.ports.get(&ring).filter(|port| !port.telling) else { return false };
-        if self.ports.len() == 1 || !matches!(self.stage, Stage::Open) || self.phase(ring) != Phase::Open {
+        if self.carried_but(Some(ring)).is_empty()
+            || !matches!(self.stage, Stage::Open)
+            || self.phase(ring) != Phase::Open
+        {
             return false;
         }
         let Some(room) = &self.room else { return false };
@@ -213,8 +215,8 @@ impl MultiRing {
         //= TM13
         //= TM15
         let Some(room) = &self.room else { return Vec::new() };
-        let others = self.ports.keys().copied().filter(|other| *other != ring);
-        let entries = others.flat_map(|other| self.layout.beyond(other).map(move |behind| (other, behind)));
+        let others = self.ports.iter().filter(|(other, _)| **other != ring).filter_map(|(_, port)| port.in_view);
+        let entries = others.flat_map(|other| room.tree.beyond(other).map(move |behind| (other, behind)));
         let known = entries.filter(|(_, behind)| room.horizons.rings().contains(behind)).map(|(other, behind)| {
             let reached = room.horizons.reached_in(other, behind);
             (behind, Horizon { reached, held: room.horizons.held_in(behind) })

@@ -5,7 +5,7 @@ use crate::key::{Key, RingNumber};
 use crate::port::{Part, Phase, Port};
 use consort_order::{Fact, each_counter, state_of};
 use consort_types::{Instant, Service};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 impl MultiRing {
     /// The rings' counters, added up, those of the membership, and those of the order.
@@ -36,6 +36,7 @@ impl MultiRing {
         see("unrelated_packets", c.unrelated);
         see("unreadable_messages", c.unreadable);
         see("relayed_packets", c.relayed);
+        see("repeated_packets", c.repeated);
         see("pieces_sent", c.pieces_sent);
         see("sent_again", c.sent_again);
         let (bytes, own) = self.room.as_ref().map_or((0, 0), |room| room.store.bytes());
@@ -74,19 +75,24 @@ impl MultiRing {
 
     /// A ring, and who tells of it where this node does not stand in it.
     fn by_way_of(&self, ring: RingNumber) -> String {
-        match self.layout.gateway_to(ring) {
-            Some(node) => format!("{ring} (told by {node})"),
+        match self.room.as_ref().and_then(|room| room.tree.gateway_to(ring)) {
+            Some(member) => format!("{ring} (told by {})", member.node),
             None => ring.to_string(),
         }
     }
 
-    /// Rows for each ring: its own, and those that lie behind others.
+    /// Rows for each ring: its own, those that lie behind others, and parts of one that has split.
     pub(super) fn each_part(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
-        for number in self.layout.all() {
+        let described = self.config.rings.iter().map(|ring| ring.id);
+        let in_view = self.room.iter().flat_map(|room| room.tree.all());
+        for number in described.chain(in_view).collect::<BTreeSet<_>>() {
             let part = number.0.into();
-            let horizon = self.room.as_ref().map(|room| room.horizons.of(number)).unwrap_or_default();
+            let known_as = self.ports.get(&number).map_or(Some(number), |port| port.in_view);
+            let horizon = self.room.as_ref().zip(known_as).map(|(room, ring)| room.horizons.of(ring));
+            let horizon = horizon.unwrap_or_default();
             let value = match self.ports.get(&number) {
                 Some(port) => self.describe_port(now, port, horizon),
+                None if self.ports.values().any(|port| port.in_view == Some(number)) => continue,
                 None => self.describe_distant(number, horizon),
             };
             see(Fact::Part { what: "ring", part, value });
@@ -101,14 +107,16 @@ impl MultiRing {
     /// What this node sends on into a ring, if it is a gateway.
     fn tell_sent_on(&self, port: &Port, see: &mut dyn FnMut(Fact)) {
         //= TM50
-        if self.ports.len() > 1 {
+        if port.in_view.is_some() && self.carried_but(None).len() > 1 {
             let topics = port.readers.as_ref().map(|topics| topics.iter().copied().collect());
             see(Fact::SentOn { ring: port.number.0.into(), topics });
         }
     }
 
     fn describe_port(&self, now: Instant, port: &Port, horizon: Horizon) -> String {
+        let stands_by = self.room.as_ref().is_some_and(|room| room.tree.stands_by(port.number));
         let phase = match (port.part, self.phase(port.number)) {
+            (Part::Apart, _) if stands_by => "stands by",
             (Part::Apart, _) => "waits for the view's members",
             (Part::Over, _) => "closed for a new view",
             (Part::Begun, Phase::Forming) => "waits until all have begun",
@@ -120,8 +128,8 @@ impl MultiRing {
     }
 
     fn describe_distant(&self, ring: RingNumber, horizon: Horizon) -> String {
-        let behind =
-            self.layout.gateway_to(ring).map_or_else(|| "behind nobody".into(), |node| format!("behind {node}"));
+        let gateway = self.room.as_ref().and_then(|room| room.tree.gateway_to(ring));
+        let behind = gateway.map_or_else(|| "behind nobody".into(), |member| format!("behind {}", member.node));
         match self.room.as_ref().is_some_and(|room| room.horizons.rings().contains(&ring)) {
             true => format!("{behind}, reached {}, held by all there up to {}", horizon.reached, horizon.held),
             false => format!("{behind}, and none of its nodes is in the view"),

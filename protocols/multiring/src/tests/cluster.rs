@@ -387,12 +387,14 @@ impl Cluster {
     /// Looks who is asked for messages of a view that ends, and who is given places alone.
     fn watch(&mut self, node: u16, packet: &Packet) {
         //= TM55 test
-        let Content::Relayed(Relayed { from, to, content }) = &packet.content else { return };
+        let Content::Relayed(Relayed { from, to, content, .. }) = &packet.content else { return };
         let said = match content {
             RelayedContent::Pieces { pieces, .. } if to.is_none() && pieces.iter().any(Piece::is_passed) => {
                 format!("filtering: n{node} gives places alone to all")
             }
-            RelayedContent::Wants { view, .. } if from.node.0 != node && self.installed(node) != Some(*view) => {
+            RelayedContent::Wants { view, strict: true, .. }
+                if from.node.0 != node && self.installed(node) != Some(*view) =>
+            {
                 format!("filtering: n{node} sends on what {from} asks for of another view")
             }
             _ => return,

@@ -311,32 +311,17 @@ fn a_gateway_sends_no_request_on_of_a_view_that_it_does_not_close() {
     let arrival = Arrival { at: Instant(cluster.now), from: MemberId::new(4, 1), lane: Lane::Control };
     let old = ViewId { number: 1, representative: MemberId::new(4, 1) };
     let open = cluster.hosts[&3].view.clone().unwrap().id;
-    let wants = |view| RelayedContent::Wants { view, member: 0, number: 1, offset: 0 };
+    let wants = |view| RelayedContent::Wants { view, member: 0, number: 1, offset: 0, strict: true };
     // The first it sends on: to it, too, node 4 is who it says.
     let said = [RelayedContent::HandedOut { view: open, numbers: vec![0; 7] }, wants(old), wants(open)];
-    for (content, sent_on) in said.into_iter().zip([1, 0, 0]) {
-        let relayed = Relayed { from: arrival.from, to: Some(NodeId(1)), content };
+    for ((content, sent_on), number) in said.into_iter().zip([1, 0, 0]).zip(500..) {
+        let relayed = Relayed { from: arrival.from, number, to: Some(NodeId(1)), content };
         let packet = Packet { ring: RingNumber(2), content: Content::Relayed(relayed) };
         let before = cluster.counter(3, "relayed_packets");
         cluster.with(3, |engine| engine.handle_packet(arrival.at, arrival, packet));
         sound(cluster.check());
         assert_eq!(cluster.counter(3, "relayed_packets") - before, sent_on);
     }
-}
-
-#[test]
-fn those_who_had_a_gateway_between_them_that_comes_back_as_another_have_a_view_of_their_own_between() {
-    //= TM43 test
-    let mut cluster = formed(LINE);
-    cluster.submit(1, Service::Agreed, 10);
-    cluster.crash(3);
-    cluster.restart(3);
-    cluster.run(6_000);
-    sound(cluster.check_end());
-    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
-    let side = |node: u16| cluster.hosts[&node].views.iter().rev().nth(1).cloned().unwrap();
-    assert_eq!((side(1), side(7)), (vec![1, 2], vec![4, 5, 6, 7]));
-    at_rest(&mut cluster);
 }
 
 #[test]
@@ -423,7 +408,7 @@ fn many_who_lack_much_when_a_view_ends_do_not_swamp_the_one_who_holds_it() {
     assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
     let given = |node| cluster.counter(node, "pieces_sent");
     assert!(given(3) > 2_000, "eight lacked many");
-    assert!(given(3) < 2 * 6_000, "hardly any were given twice, though eight lacked them");
+    assert!(given(3) < 2 * 6_000, "hardly any were given twice, though eight lacked them: {}", given(3));
     assert_eq!((given(1), given(2)), (0, 0), "the gateway answered what it was to pass on");
     at_rest(&mut cluster);
     assert_eq!(cluster.texts(12).len(), 6_000);

@@ -56,7 +56,11 @@ impl Plato {
             self.streams.forget_parked();
         }
         self.deliver();
-        let holding = Holdings { held: self.streams.held().to_vec(), stable: self.streams.stable().to_vec() };
+        let holding = Holdings {
+            held: self.streams.held().to_vec(),
+            stable: self.streams.stable().to_vec(),
+            ..Holdings::default()
+        };
         self.membership.tell(self.now, holding);
     }
 

@@ -56,7 +56,9 @@ impl Toto {
         //= A30
         self.stage = ClosingStage::Frozen;
         let holding = match &self.room {
-            Some(room) => Holdings { held: room.dag.held_vector(), stable: room.dag.stable().to_vec() },
+            Some(room) => {
+                Holdings { held: room.dag.held_vector(), stable: room.dag.stable().to_vec(), ..Holdings::default() }
+            }
             None => Holdings::default(),
         };
         self.vs.tell(now, holding);

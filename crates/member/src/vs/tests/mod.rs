@@ -4,7 +4,9 @@ mod agreed_set;
 mod forming;
 mod packets;
 
-use super::{AgreedSet, Holdings, Membership, MembershipAction, MembershipPacket, MembershipSettings, ViewChange};
+use super::{
+    AgreedSet, Holdings, Link, Membership, MembershipAction, MembershipPacket, MembershipSettings, ViewChange,
+};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Lane};
 use consort_types::{Incarnation, Instant, MemberId, NodeId, Rng, ViewId};
@@ -27,6 +29,7 @@ enum Message {
 #[derive(Debug)]
 struct Toy {
     vs: Membership,
+    links: Vec<Link>,
     held: Vec<u64>,
     /// What came too soon.
     parked: BTreeSet<(usize, u64)>,
@@ -57,10 +60,15 @@ impl Toy {
     fn new(me: NodeId, nodes: (Vec<NodeId>, Links), incarnation: u64, records: &[Bytes], now: Instant) -> Self {
         let (nodes, links) = nodes;
         let primary = crate::Policy::Majority;
-        let settings = MembershipSettings { primary, links, ..MembershipSettings::new(me, nodes) };
+        let settings = MembershipSettings { primary, ..MembershipSettings::new(me, nodes) };
+        let stands = |(number, link): (u8, &Vec<NodeId>)| {
+            link.contains(&me).then_some(Link { network: number, configuration: ViewId::default(), before: number })
+        };
+        let links = (1..).zip(&links).filter_map(stands).collect();
         let vs = Membership::new(break_a_rule(settings), Incarnation(incarnation)).unwrap();
         let mut toy = Self {
             vs,
+            links,
             held: Vec::new(),
             parked: BTreeSet::new(),
             fetching: None,
@@ -107,7 +115,15 @@ impl Toy {
                 MembershipAction::Halt => self.frozen = false,
                 MembershipAction::Tell => {
                     (self.frozen, self.fetching) = (true, None);
-                    self.vs.tell(now, Holdings { held: self.held.clone(), stable: Vec::new() });
+                    self.vs.tell(
+                        now,
+                        Holdings {
+                            held: self.held.clone(),
+                            hollow: !self.links.is_empty(),
+                            links: self.links.clone(),
+                            ..Holdings::default()
+                        },
+                    );
                 }
                 MembershipAction::Fetch(cut) => {
                     self.fetching = Some(*cut);

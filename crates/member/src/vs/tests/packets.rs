@@ -1,7 +1,7 @@
 //! Packets to the byte, and packets that lie.
 use super::{Cluster, MembershipPacket, Message};
-use crate::vs::MembershipState;
 use crate::vs::packet::{HoldingsEntry, HoldingsPlan, OldView};
+use crate::vs::{Link, MembershipState};
 use crate::{Beacon, Proposal};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Lane};
@@ -9,11 +9,12 @@ use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
 use consort_wire::Packet as _;
 
 const VIEW: ViewId = ViewId { number: 77, representative: MemberId::new(1, 5) };
+const LINK: Link = Link { network: 3, configuration: VIEW, before: 2 };
 
 fn samples() -> Vec<MembershipPacket> {
     let members = vec![MemberId::new(1, 5), MemberId::new(2, 9)];
     let entry = HoldingsEntry { held: 9, holder: 1, stable: 4 };
-    let old = OldView { view: VIEW, from: vec![0, 1], entries: vec![entry, HoldingsEntry::default()] };
+    let old = OldView { view: VIEW, hollow: true, from: vec![0, 1], entries: vec![entry, HoldingsEntry::default()] };
     vec![
         MembershipPacket::Join(Proposal {
             proc: members.iter().copied().collect(),
@@ -33,8 +34,14 @@ fn samples() -> Vec<MembershipPacket> {
             padding: 7,
         }),
         MembershipPacket::Propose { view: VIEW, members: members.clone() },
-        MembershipPacket::Told { view: VIEW, old: VIEW, holding: vec![(5, 3), (0, 0)] },
-        MembershipPacket::Plan(HoldingsPlan { view: VIEW, members, olds: vec![old] }),
+        MembershipPacket::Told {
+            view: VIEW,
+            old: VIEW,
+            holding: vec![(5, 3), (0, 0)],
+            hollow: true,
+            links: vec![LINK],
+        },
+        MembershipPacket::Plan(HoldingsPlan { view: VIEW, members, olds: vec![old], links: vec![(1, LINK)] }),
         MembershipPacket::Ready { view: VIEW, done: true },
         MembershipPacket::Install { view: VIEW },
     ]
@@ -101,10 +108,10 @@ fn no_mutated_packet_panics_a_member_that_takes_part_in_a_view_to_be() {
     let (number, old) = (cluster.toy(2).vs.io.taken, cluster.toy(2).view());
     let view = ViewId { number, representative: me(1) };
     let entries = vec![HoldingsEntry { held: 9, holder: 1, stable: 4 }; 3];
-    let olds = vec![OldView { view: old, from: vec![0, 1, 2], entries }];
+    let olds = vec![OldView { view: old, hollow: false, from: vec![0, 1, 2], entries }];
     let attempted = [
-        MembershipPacket::Told { view, old, holding: vec![(5, 3), (0, 0), (1, 1)] },
-        MembershipPacket::Plan(HoldingsPlan { view, members: (1..=3).map(me).collect(), olds }),
+        MembershipPacket::Told { view, old, holding: vec![(5, 3), (0, 0), (1, 1)], hollow: false, links: Vec::new() },
+        MembershipPacket::Plan(HoldingsPlan { view, members: (1..=3).map(me).collect(), olds, links: Vec::new() }),
         MembershipPacket::Ready { view, done: true },
     ];
     for packet in samples().into_iter().chain(attempted) {

@@ -1,0 +1,169 @@
+//! Rings that are joined in several ways, step by step.
+use super::cluster::{Cluster, MS, config};
+use consort_types::{Duration, Rng, Service};
+
+/// Two rings with two nodes in both: the lower one carries.
+const TWICE: &[&[u16]] = &[&[1, 2, 3, 4], &[3, 4, 5, 6]];
+/// Three rings in a loop, with a second gateway between the first two.
+const LOOP: &[&[u16]] = &[&[1, 2, 3, 4], &[3, 4, 5, 6], &[6, 7, 1]];
+/// Three rings in a loop: nobody else stands in both rings of a gateway.
+const TRIANGLE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 1]];
+
+fn formed(layout: &[&[u16]]) -> Cluster {
+    let mut cluster = Cluster::new(1, config(layout));
+    cluster.run(4_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    cluster
+}
+
+/// Says which promise is broken, if one is.
+fn sound(judged: Result<(), String>) {
+    if let Err(said) = judged {
+        panic!("{said}");
+    }
+}
+
+fn at_rest(cluster: &mut Cluster) {
+    cluster.run(3_000);
+    sound(cluster.check_end());
+    for gauge in ["held_bytes", "queued_bytes", "waiting_messages", "store_packets", "assertion_failures"] {
+        assert_eq!(cluster.total(gauge), 0, "{gauge}\n{}", cluster.states());
+    }
+}
+
+/// How long it takes until all nodes that are up are in one view of these, and nodes hear from each other in it.
+fn until_together(cluster: &mut Cluster, nodes: &[u16]) -> u64 {
+    let (begun, first) = (cluster.now, nodes[0]);
+    let know = cluster.texts(first).len();
+    cluster.submit(nodes[nodes.len() - 1], Service::Agreed, 10);
+    while cluster.together() != [nodes.to_vec()].into() || cluster.texts(first).len() == know {
+        cluster.run(1);
+        assert!(cluster.now - begun < 10_000 * MS, "{}", cluster.states());
+    }
+    (cluster.now - begun) / MS
+}
+
+#[test]
+fn each_message_comes_once_where_two_gateways_join_the_same_rings() {
+    //= TM61 test
+    //= TM62 test
+    let mut cluster = formed(TWICE);
+    for round in 0..60 {
+        for node in cluster.nodes() {
+            let service = if round % 3 == 0 { Service::Safe } else { Service::Agreed };
+            cluster.submit(node, service, 20 + 100 * (round % 4));
+        }
+        cluster.run(1);
+    }
+    at_rest(&mut cluster);
+    let order = cluster.texts(1);
+    assert_eq!(order.len(), 6 * 60);
+    assert!(cluster.nodes().into_iter().all(|node| cluster.texts(node) == order));
+    assert!(cluster.counter(3, "forwarded") > 0);
+    assert_eq!(cluster.counter(4, "forwarded"), 0, "it stands by");
+    assert!(cluster.states().contains("ring 2: stands by"), "{}", cluster.states());
+    assert!(cluster.total("repeated_packets") > 0, "what nodes say for others comes by both");
+}
+
+#[test]
+fn a_gateway_that_is_killed_is_replaced_within_a_second_and_no_message_is_lost() {
+    //= TM33 test
+    //= TM43 test
+    //= TM61 test
+    for (seed, layout) in [TWICE, LOOP, TRIANGLE].into_iter().cycle().take(12).enumerate() {
+        let mut cluster = formed(layout);
+        cluster.rng = Rng::new(seed as u64);
+        let nodes = cluster.nodes();
+        for round in 0..200 {
+            for node in &nodes {
+                cluster.submit(*node, [Service::Safe, Service::Agreed][round % 2], 200);
+            }
+            cluster.run(1);
+            if round == 100 + seed {
+                cluster.crash(3);
+            }
+        }
+        let rest: Vec<_> = nodes.iter().copied().filter(|node| *node != 3).collect();
+        let took = until_together(&mut cluster, &rest);
+        assert!(took < 800, "{took} ms\n{}", cluster.states());
+        at_rest(&mut cluster);
+        let order = cluster.texts(1);
+        assert!(rest.iter().all(|node| cluster.texts(*node) == order), "all were given the same");
+        let of = |node: &u16| order.iter().filter(|text| text.starts_with(&format!("{node}."))).count();
+        let sent = |node: &u16| 200 + usize::from(*node == rest[rest.len() - 1]);
+        assert!(rest.iter().all(|node| of(node) == sent(node)), "nothing is lost and nothing comes twice");
+        // It comes back, and the rings are as before.
+        cluster.restart(3);
+        until_together(&mut cluster, &nodes);
+        at_rest(&mut cluster);
+    }
+}
+
+/// The views of a node since all were together, when the lower gateway of two is lost with messages under way that nobody reads.
+fn views_after_a_loss(node: u16, choosy: &[u16]) -> Vec<Vec<u16>> {
+    let mut settings = config(TWICE);
+    settings.tell = Duration::from_secs(5); // so nobody lets go of anything
+    let mut cluster = Cluster::new(1, settings);
+    cluster.choosy = choosy.iter().copied().collect();
+    cluster.run(4_000);
+    let before = cluster.hosts[&node].views.len();
+    (0..50).for_each(|_| cluster.submit_to(1, &[1], Service::Agreed, 10));
+    cluster.run(20);
+    cluster.crash(3);
+    cluster.run(3_000);
+    sound(cluster.check());
+    assert_eq!(cluster.together(), [vec![1, 2, 4, 5, 6]].into());
+    cluster.hosts[&node].views[before..].to_vec()
+}
+
+#[test]
+fn those_who_had_a_gateway_between_them_go_on_apart_where_one_side_holds_places_alone() {
+    //= TM43 test
+    let all = vec![1, 2, 4, 5, 6];
+    let choosy = [1, 2, 3, 4, 5, 6];
+    assert_eq!(views_after_a_loss(1, &choosy), [vec![1, 2, 4], all.clone()]);
+    assert_eq!(views_after_a_loss(6, &choosy), [vec![5, 6], all.clone()]);
+    assert_eq!(views_after_a_loss(6, &[]), [all], "all that is held is held whole");
+}
+
+#[test]
+fn a_ring_that_splits_is_two_rings_of_a_view_where_another_way_joins_its_parts() {
+    //= TM60 test
+    //= TM63 test
+    let mut cluster = formed(TWICE);
+    cluster.cut(1, &[1, 3]);
+    let nodes = cluster.nodes();
+    let took = until_together(&mut cluster, &nodes);
+    assert!(took < 3_000, "{took} ms");
+    for node in &nodes {
+        (0..20).for_each(|_| cluster.submit(*node, Service::Safe, 10));
+    }
+    at_rest(&mut cluster);
+    assert_eq!(cluster.together(), [nodes.clone()].into());
+    let order = cluster.texts(1);
+    assert!(
+        order.len() > 20 * 6 && nodes.iter().all(|node| cluster.texts(*node).ends_with(&order[order.len() - 120..]))
+    );
+    let split = cluster.states();
+    assert!(split.contains("ring 255: behind n4"), "{split}");
+    cluster.heal();
+    until_together(&mut cluster, &nodes);
+    cluster.run(3_000);
+    assert!(!cluster.states().contains("ring 255"), "{}", cluster.states());
+    at_rest(&mut cluster);
+}
+
+#[test]
+fn a_node_that_is_cut_off_in_one_ring_is_reached_by_the_other() {
+    //= TM33 test
+    //= TM60 test
+    let mut cluster = formed(TWICE);
+    cluster.cut(1, &[3]);
+    let nodes = cluster.nodes();
+    let took = until_together(&mut cluster, &nodes);
+    assert!(took < 3_000, "{took} ms");
+    at_rest(&mut cluster);
+    cluster.heal();
+    at_rest(&mut cluster);
+    assert_eq!(cluster.together(), [nodes].into());
+}
