@@ -33,10 +33,10 @@ judged by the checkers of the simulator. Takes a few seconds, leaves nothing
 behind, and exits with 0 only if all sequences are equal, nothing is missing and
 no promise is broken. With paxos it also kills the coordinator, then a majority,
 and reads the whole order again at two nodes. With multiring it also kills the
-daemon that joins the two rings, so that each goes on alone until it is back.
+daemon that joins the two rings, and another that stood by joins them.
 
   --nodes N        daemons to start, 1 to 16, with paxos or multiring-paxos 3 to
-                   16 [3], with multiring 4 to 16 [5]
+                   16 [3], with multiring 5 to 16 [5]
   --lines N        lines in the file, 1 to 10,000,000 [20,000]
   --protocol NAME  ring, toto, plato, paxos, multiring-paxos or multiring: what
                    orders the messages [ring]
@@ -50,7 +50,7 @@ const QUIET_RATE: f64 = 1_000.0;
 /// With two rings: two nodes in each, and one that joins them.
 const JOINED: u16 = 5;
 /// Of fewer the one that is killed first would join the rings.
-const JOINED_LEAST: u16 = 4;
+const JOINED_LEAST: u16 = 5;
 
 #[derive(Debug)]
 struct Options {
@@ -116,7 +116,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
     options.nodes = nodes.unwrap_or(if joined { JOINED } else { options.nodes });
     if joined && options.nodes < JOINED_LEAST {
         return Err(Failure::usage(format!(
-            "--nodes: {} are too few for two rings, a node that joins them, and one that is killed; give {JOINED_LEAST} to 16",
+            "--nodes: {} are too few for two rings, two nodes in both, and one that is killed; give {JOINED_LEAST} to 16",
             options.nodes
         )));
     }
@@ -204,8 +204,8 @@ mod tests {
         assert_eq!(options("--nodes 1 --protocol multiring-paxos").unwrap_err().message, few.replace("2 acc", "1 acc"));
         assert_eq!(options("--protocol paxos --nodes 3").unwrap().nodes, 3);
         assert_eq!(options("--nodes 1").unwrap().nodes, 1, "a ring of one is one");
-        let few = options("--nodes 3 --protocol multiring").unwrap_err().message;
-        assert!(few.starts_with("--nodes: 3 are too few for two rings, ") && few.ends_with("; give 4 to 16"), "{few}");
+        let few = options("--nodes 4 --protocol multiring").unwrap_err().message;
+        assert!(few.starts_with("--nodes: 4 are too few for two rings, ") && few.ends_with("; give 5 to 16"), "{few}");
         let joined = ["", " --nodes 8"].map(|more| options(&format!("--protocol multiring{more}")).unwrap().nodes);
         assert_eq!((joined, options("").unwrap().nodes), ([5, 8], 3));
     }

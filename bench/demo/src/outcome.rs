@@ -15,7 +15,7 @@ pub struct Trouble {
     pub views: Vec<Viewed>,
     /// The daemon that joins two rings was killed then, and came back; absent where there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub parted: Option<Parted>,
+    pub handed_over: Option<HandedOver>,
     pub clients: usize,
     pub sent: u64,
     pub delivered: u64,
@@ -29,15 +29,15 @@ pub struct Trouble {
 
 /// What came of killing the daemon that joins two rings.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Parted {
+pub struct HandedOver {
     /// Its node.
     pub node: u16,
-    /// The nodes on each side of it.
-    pub parts: [Vec<u16>; 2],
-    /// From the kill until the clients of both sides were told.
-    pub parted_ms: f64,
+    /// The one that stood by and joined them then.
+    pub standby: u16,
+    /// From the kill until the clients of all others were told of one view of theirs.
+    pub taken_over_ms: f64,
     /// From the new start until the clients of all were told.
-    pub merged_ms: f64,
+    pub back_ms: f64,
 }
 
 /// A view as a client was told it.

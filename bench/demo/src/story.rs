@@ -1,5 +1,5 @@
 //! The demonstration as it is told.
-use super::outcome::{Majority, Parted, Trouble, Viewed};
+use super::outcome::{HandedOver, Majority, Trouble, Viewed};
 use super::verdict::{self, Cpu, DemoVerdict};
 use crate::config::Protocol;
 use crate::failure::{Outcome, heard_or_not};
@@ -38,7 +38,9 @@ impl Story {
             Protocol::Plato => "have the lowest of them say the order",
             Protocol::Paxos => "have a majority of them keep the order",
             Protocol::MultiRingPaxos => "merge three such orders, each kept by a majority, into one",
-            Protocol::MultiRing => "pass a token round in each of two rings, which one of them joins",
+            Protocol::MultiRing => {
+                "pass a token round in each of two rings, which one of them joins while another stands by"
+            }
         };
         let linked = matches!(protocol, Protocol::Paxos | Protocol::MultiRingPaxos);
         let way = if linked { "TCP" } else { "multicast" };
@@ -135,19 +137,19 @@ impl Story {
     }
 
     /// The daemon that joins two rings is about to be killed.
-    pub fn part(&self, node: u16, restart_ms: f64) -> Outcome {
+    pub fn hand_over(&self, node: u16, standby: u16, restart_ms: f64) -> Outcome {
         self.say(&format!(
-            "\nAll were told within {restart_ms:.0} ms. Node {node} joins the two rings, and is killed now:\n"
+            "\nAll were told within {restart_ms:.0} ms. Node {node} joins the two rings, and node {standby} stands by. Node \
+             {node} is killed now:\n"
         ))
     }
 
     /// It comes back.
-    pub fn merge(&self, parted: &Parted) -> Outcome {
-        let Parted { node, parts, parted_ms, .. } = parted;
-        let sides: Vec<_> = parts.iter().map(|nodes| words::nodes(nodes.iter().copied())).collect();
+    pub fn taken_over(&self, handed_over: &HandedOver) -> Outcome {
+        let HandedOver { node, standby, taken_over_ms, .. } = handed_over;
         self.say(&format!(
-            "\nEach side goes on alone: {} were told within {parted_ms:.0} ms. Node {node} is started again:\n",
-            sides.join(", and ")
+            "\nNode {standby} joins the rings now: all were told within {taken_over_ms:.0} ms. Node {node} is started \
+             again:\n"
         ))
     }
 
@@ -165,8 +167,8 @@ impl Story {
 
     /// What the clients saw was judged.
     pub fn judged(&self, trouble: &Trouble) -> Outcome {
-        let Trouble { restart_ms, parted, clients, sent, delivered, promises, violations, .. } = trouble;
-        let restart_ms = parted.as_ref().map_or(*restart_ms, |parted| parted.merged_ms);
+        let Trouble { restart_ms, handed_over, clients, sent, delivered, promises, violations, .. } = trouble;
+        let restart_ms = handed_over.as_ref().map_or(*restart_ms, |handed_over| handed_over.back_ms);
         self.say(&format!(
             "\nAll were told within {restart_ms:.0} ms. {clients} clients wrote down what they saw: {} messages sent, {} \
              delivered.\nThe simulator's {promises} checkers judged it: one order, no gaps, safe delivery, views that agree, and so on.",

@@ -1,7 +1,7 @@
 //! The middle part: one daemon is killed and comes back while messages flow, and what all clients saw is judged.
-use super::outcome::{Parted, Trouble, Viewed};
+use super::outcome::{HandedOver, Trouble, Viewed};
 use super::story::Story;
-use crate::config::{Protocol, local_gateway};
+use crate::config::{Protocol, local_gateways};
 use crate::failure::{Outcome, Trying};
 use crate::{clock, inquiry};
 use consort::{Address, Event, GroupName, Service, ViewKind};
@@ -63,9 +63,9 @@ pub fn play(testbed: &mut Testbed, nodes: u16, protocol: Protocol, story: &Story
     story.revive(VICTIM, crash_ms)?;
     let restart_ms = act.revive(VICTIM, nodes)?;
     act.flow(FLOW)?;
-    let parted = (protocol == Protocol::MultiRing).then(|| act.part(nodes, restart_ms)).transpose()?;
+    let handed_over = (protocol == Protocol::MultiRing).then(|| act.hand_over(nodes, restart_ms)).transpose()?;
     act.come_to_rest()?;
-    let trouble = act.judge(protocol, [crash_ms, restart_ms], parted)?;
+    let trouble = act.judge(protocol, [crash_ms, restart_ms], handed_over)?;
     story.judged(&trouble)?;
     Ok(trouble)
 }
@@ -113,19 +113,17 @@ impl Act<'_> {
         Ok(ms(self.await_view()?, at))
     }
 
-    /// The daemon that joins two rings is killed, and each side goes on alone until it is back.
-    fn part(&mut self, nodes: u16, restart_ms: f64) -> Outcome<Parted> {
-        let node = local_gateway(nodes);
-        let parts = [(1..node).collect(), (node + 1..=nodes).collect()];
-        self.scene.story.part(node, restart_ms)?;
+    /// The daemon that joins two rings is killed, and one that stood by joins them until it is back.
+    fn hand_over(&mut self, nodes: u16, restart_ms: f64) -> Outcome<HandedOver> {
+        let (node, standby) = local_gateways(nodes).into_inner();
+        self.scene.story.hand_over(node, standby, restart_ms)?;
         let at = self.take_away(node)?;
-        let last = self.audience.await_parts(self.testbed, &parts, &mut |told| self.scene.see(told))?;
-        let mut parted = Parted { node, parts, parted_ms: ms(last, at), merged_ms: 0.0 };
+        let mut handed_over = HandedOver { node, standby, taken_over_ms: ms(self.await_view()?, at), back_ms: 0.0 };
         self.flow(FLOW)?;
-        self.scene.story.merge(&parted)?;
-        parted.merged_ms = self.revive(node, nodes)?;
+        self.scene.story.taken_over(&handed_over)?;
+        handed_over.back_ms = self.revive(node, nodes)?;
         self.flow(FLOW)?;
-        Ok(parted)
+        Ok(handed_over)
     }
 
     /// Nobody sends any more; all that is under way arrives.
@@ -157,7 +155,7 @@ impl Act<'_> {
         mut self,
         protocol: Protocol,
         [crash_ms, restart_ms]: [f64; 2],
-        parted: Option<Parted>,
+        handed_over: Option<HandedOver>,
     ) -> Outcome<Trouble> {
         let now = clock::now_ns();
         self.scene.notes.quiet(now);
@@ -178,7 +176,7 @@ impl Act<'_> {
             crash_ms,
             restart_ms,
             views,
-            parted,
+            handed_over,
             clients,
             sent,
             delivered,

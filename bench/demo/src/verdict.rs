@@ -177,7 +177,7 @@ mod tests {
             crash_ms: 340.0,
             restart_ms: 30.0,
             views: Vec::new(),
-            parted: None,
+            handed_over: None,
             clients: 3,
             sent: 10,
             delivered: 20,

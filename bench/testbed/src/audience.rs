@@ -118,38 +118,13 @@ impl Audience {
         }
     }
 
-    /// The same of each of these parts by itself. Returns when the last of all was told.
-    pub fn await_parts(
-        &mut self,
-        testbed: &mut Testbed,
-        parts: &[Vec<u16>],
-        sink: &mut dyn FnMut(Told),
-    ) -> Outcome<u64> {
-        let deadline = clock::now_ns() + PATIENCE;
-        loop {
-            let each: Option<Vec<_>> = parts.iter().map(|nodes| self.together_at(nodes)).collect();
-            if let Some(last) = each.and_then(|each| each.iter().map(|together| together.at).max()) {
-                return Ok(last);
-            }
-            match self.listen(testbed, deadline)? {
-                Some(told) => sink(told),
-                None => return Err(Failure::new(self.scattered()).with(Code::Timeout)),
-            }
-        }
-    }
-
+    /// Whether all that are seated were told one view of just their daemons.
     fn together(&self) -> Option<Together> {
-        self.together_at(&self.seats.keys().copied().collect::<Vec<_>>())
-    }
-
-    /// Whether all that are seated at these nodes were told one view of just these.
-    fn together_at(&self, nodes: &[u16]) -> Option<Together> {
-        let seats = self.seats.iter().filter(|(node, _)| nodes.contains(node));
-        let seen = seats.map(|(node, seat)| seat.last.as_ref().map(|(at, view)| (*at, *node, view)));
+        let seen = self.seats.iter().map(|(node, seat)| seat.last.as_ref().map(|(at, view)| (*at, *node, view)));
         let seen: Vec<_> = seen.collect::<Option<_>>()?;
         let (at, node, view) = seen.iter().max_by_key(|(at, ..)| *at)?;
         let same = seen.iter().all(|(_, _, other)| other.id == view.id);
-        let just_them = view.members.iter().map(|member| member.node.0).eq(nodes.iter().copied());
+        let just_them = view.members.iter().map(|member| member.node.0).eq(self.seats.keys().copied());
         (same && just_them).then(|| Together { at: *at, node: *node, view: (*view).clone() })
     }
 

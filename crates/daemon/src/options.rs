@@ -271,7 +271,7 @@ mod tests {
         );
         let settings = options("--protocol multiring --nodes 5").unwrap().settings().unwrap();
         assert!(
-            settings.summary().starts_with("5 nodes, multiring with 2 rings joined by 3, "),
+            settings.summary().starts_with("5 nodes, multiring with 2 rings joined by 3 4, "),
             "{}",
             settings.summary()
         );

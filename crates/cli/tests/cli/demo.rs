@@ -61,20 +61,20 @@ fn with_many_rings_the_demo_keeps_all_promises() {
 }
 
 #[test]
-fn with_joined_rings_the_demo_parts_them_and_joins_them_again() {
+fn with_joined_rings_the_demo_kills_a_gateway_beside_one_that_stands_by() {
     let ran = World::new().run(&["demo", "--protocol", "multiring", "--json", "--lines", "200"]);
     assert_eq!(ran.code, 0, "{}{}", ran.out, ran.errors);
     let verdict: serde_json::Value = serde_json::from_str(&ran.out).unwrap();
     assert_eq!((&verdict["ok"], &verdict["messages"]), (&true.into(), &1_000.into()));
     let trouble = &verdict["trouble"];
-    let parted = (&trouble["parted"]["node"], &trouble["parted"]["parts"]);
-    assert_eq!(parted, (&3.into(), &serde_json::json!([[1, 2], [4, 5]])), "{trouble}");
+    let handed_over = &trouble["handed_over"];
+    assert_eq!((&handed_over["node"], &handed_over["standby"]), (&3.into(), &4.into()), "{trouble}");
     let views = trouble["views"].as_array().unwrap().iter().filter(|view| view["kind"] == "regular");
     let members: Vec<_> = views.map(|view| &view["members"]).collect();
-    assert!(members.contains(&&serde_json::json!([1, 2])), "{trouble}");
+    assert!(members.contains(&&serde_json::json!([1, 2, 4, 5])), "{trouble}");
     assert_eq!(members.last(), Some(&&serde_json::json!([1, 2, 3, 4, 5])), "{trouble}");
-    let few = World::new().run(&["demo", "--protocol", "multiring", "--nodes", "3"]);
-    assert!(few.code == 2 && few.errors.contains("give 4 to 16"), "{}", few.errors);
+    let few = World::new().run(&["demo", "--protocol", "multiring", "--nodes", "4"]);
+    assert!(few.code == 2 && few.errors.contains("give 5 to 16"), "{}", few.errors);
 }
 
 #[test]

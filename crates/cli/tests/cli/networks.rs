@@ -166,7 +166,7 @@ fn networks_are_sealed_as_one_is() {
 }
 
 #[test]
-fn without_a_file_the_node_in_the_middle_joins_two_networks() {
+fn without_a_file_the_node_in_the_middle_of_three_joins_two_networks() {
     let world = World::new();
     let _daemons = world.daemons(3, &["--protocol", "multiring"]);
     let told = || world.run(&["status", "--cluster", &world.cluster]).out;
@@ -175,11 +175,30 @@ fn without_a_file_the_node_in_the_middle_joins_two_networks() {
 }
 
 #[test]
-fn a_loop_of_networks_is_refused_before_anything_is_bound() {
+fn a_gateway_that_is_killed_is_replaced_by_one_that_stands_by_and_nothing_is_lost() {
+    //= TM33 test
+    //= TM61 test
     let world = World::new();
-    let text = file(&world.cluster, "") + "[[network.node]]\nid = 1\naddress = \"127.0.0.2\"\n";
-    let refused = world.run(&["daemon", "--config", &world.write("loop.toml", &text), "--node", "1"]);
-    assert_eq!(refused.code, 2, "{}", refused.errors);
-    let told = "network.node.id: node 1 closes a loop, network 2 - node 3 - network 1 - node 1 - network 2; only trees";
-    assert!(refused.errors.contains(told), "{}", refused.errors);
+    // Node 2 stands in both networks as node 3 does: it has the lower number, so node 3 stands by.
+    let text = file(&world.cluster, "")
+        + &format!("[[network.node]]\nid = 2\naddress = \"127.0.0.2:{}\"\ninterface = \"127.0.0.1\"\n", free_port());
+    let mut cluster = Cluster::out_of(world, &text, 5);
+    wait_until("all are in one view", || (0..5).all(|at| cluster.members(at) == 5));
+    assert!(cluster.status(GATEWAY).contains("stands by"), "{}", cluster.status(GATEWAY));
+    let told = [0, 2, 3, 4].map(|at| collect(&cluster.address(at)));
+    let speakers: Vec<_> = [0, 2, 4].into_iter().map(|at| (at, cluster.address(at))).collect();
+    let speakers: Vec<_> = speakers
+        .into_iter()
+        .map(|(at, address)| thread::spawn(move || say(&address, &format!("on {at}"), 20 * SOME)))
+        .collect();
+    thread::sleep(std::time::Duration::from_millis(50));
+    cluster.kill(1);
+    speakers.into_iter().for_each(|speaker| speaker.join().unwrap());
+    wait_until("the others are in one view", || [0, 2, 3, 4].iter().all(|at| cluster.members(*at) == 4));
+    end(&cluster);
+    let told = told.map(|told| told.join().unwrap());
+    assert!(told.iter().all(|other| *other == told[0]), "one sequence on both sides");
+    assert_eq!(told[0].len(), 3 * 20 * SOME, "nothing is lost, and nothing comes twice");
+    in_order_of_senders(&told[0], 20 * SOME);
+    assert!(!cluster.status(GATEWAY).contains("stands by"), "{}", cluster.status(GATEWAY));
 }

@@ -27,7 +27,7 @@ use std::time::Duration;
 pub use consort_net::Scheduling;
 pub use consort_paxos::Storage;
 pub use file::read;
-pub use networks::{NetworkSettings, local_gateway};
+pub use networks::{NetworkSettings, local_gateways};
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
 pub use rings::RingSettings;
 pub use spread::SpreadListener;

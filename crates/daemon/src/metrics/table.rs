@@ -262,6 +262,11 @@ pub const METRICS: &[Metric] = &[
     ("reads_sent", Counter, "Times that this node told what it reads. Normal: grows with joins, leaves and views."),
     ("echoes_sent", Counter, "Times that a gateway answered that. Normal: grows with joins, leaves and views."),
     ("horizons_sent", Counter, "Times that a gateway told how far rings are. Normal: grows while messages come."),
+    (
+        "repeated_packets",
+        Counter,
+        "Packets for other rings that had come before, on another way. Normal: grows where rings form a loop.",
+    ),
     ("relayed_packets", Counter, "Packets of others that a gateway sent on. Normal: grows at gateways, at rest too."),
     ("waiting_messages", Gauge, "Messages that wait for their place. Normal: below 1000, and 0 at rest."),
     ("held_bytes", Gauge, "Bytes of messages not known to be handed out by all. Normal: below 16 MiB, 0 at rest."),
