@@ -35,6 +35,9 @@ pub struct RingConfig {
     pub renew_after: u64,
     /// Which view is primary. Shared.
     pub primary: consort_member::Policy,
+    /// No packet carries more bytes of messages, each counted with what stands before it. For figures of messages that are
+    /// not packed: by default packets are filled.
+    pub body_most: usize,
     /// Every message gets a stamp that rises in the order, above what [`Ring::raise_clock`](crate::Ring::raise_clock) told:
     /// its position then is its stamp. For whoever merges the orders of several rings. Shared.
     pub stamped: bool,
@@ -276,6 +279,7 @@ impl RingConfig {
             receive_room: u32::MAX as usize,
             renew_after: RENEW_AFTER,
             primary: consort_member::Policy::None,
+            body_most: usize::MAX,
             stamped: false,
             #[cfg(feature = "mutants")]
             mutant: None,
@@ -322,6 +326,10 @@ impl RingConfig {
             format!("{} is below 4 x global_window {global}; a hole is noticed up to two rotations late", w.store)
         })?;
         self.validate_tuning()?;
+        let least = consort_wire::pack::FIRST_CHUNK_LEN + 1;
+        check(self.body_most >= least, "ring.body_most", || {
+            format!("{} leave no room for a part of a message; give {least} or more", self.body_most)
+        })?;
         check((1..=RENEW_AFTER).contains(&self.renew_after), "ring.renew_after", || {
             format!("{} sequence numbers; use 1 to {RENEW_AFTER}", self.renew_after)
         })?;
@@ -415,7 +423,8 @@ impl RingConfig {
 
     /// The largest body of a data packet, in bytes: small enough to travel once more as a recovered packet.
     pub(crate) const fn body_room(&self) -> usize {
-        self.datagram.packet_room() - crate::packet::RECOVERED_LEN - self.stamp_len()
+        let room = self.datagram.packet_room() - crate::packet::RECOVERED_LEN - self.stamp_len();
+        if self.body_most < room { self.body_most } else { room }
     }
 
     /// The bytes that a stamp takes in each token and packet.
