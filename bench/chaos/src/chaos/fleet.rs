@@ -407,7 +407,7 @@ fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, 
 }
 
 /// Networks with the addresses that nodes have there.
-fn described(networks: &[Vec<usize>]) -> String {
+pub fn described(networks: &[Vec<usize>]) -> String {
     let node = |network, node: &usize| {
         format!("[[network.node]]\nid = {}\naddress = \"{}\"\n", node + 1, Network::address_in(network, *node))
     };

@@ -31,8 +31,9 @@ acceptors keep votes on disk, that of node 3 is full now and then: its daemon
 has to say so and end, and is started again with room.
 
 With multiring each ring is a network of its own, with faults of its own. From 5
-nodes on three of them form a chain, with 3 or 4 nodes two. The nodes that join
-them are killed in turn.
+nodes on three of them form a chain, with 3 or 4 nodes two. From 7 nodes on they
+form a loop, with two gateways between the first two. Gateways are killed in
+turn.
 
 This needs Linux, root, /dev/net/tun, and the program `ip` (apt-get install
 iproute2); without them it says so and does nothing, unless

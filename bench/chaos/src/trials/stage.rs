@@ -1,4 +1,5 @@
 //! Namespaces, daemons and clients of one trial.
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -6,7 +7,7 @@ use super::outcome::{AT_REST, Figures};
 use super::site::Site;
 use super::watch::{Beat, EndAtEnd, Watch};
 use crate::chaos::board::Board;
-use crate::chaos::fleet::{CLUSTER, Fleet};
+use crate::chaos::fleet::{CLUSTER, Fleet, described};
 use consort_daemon::config::Settings;
 use consort_daemon::usage::resident;
 use consort_testbed::network::directory;
@@ -74,16 +75,50 @@ pub fn with(
     setup: &Setup<'_>,
     run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
 ) -> Result<Figures, String> {
-    let Setup { hosts, nodes, first, beat, protocol } = *setup;
-    let place = directory("consort-trials-").map_err(|error| format!("cannot make a directory: {error}"))?;
+    let Setup { hosts, nodes, protocol, .. } = *setup;
     let namespaces = if let Hosts::Apart { empty } = hosts { nodes + empty } else { 1 };
-    let network = Network::build(&Plan { nodes: namespaces, mtu: 1_500, seed: 1, ethernet: None }).map_err(text)?;
+    let network = Network::build(&plan(namespaces)).map_err(text)?;
     if matches!(hosts, Hosts::Together) {
         network.namespace(0).configure(&addresses(nodes)).map_err(text)?;
     }
+    play(site, setup, &network, config(nodes, protocol, site.settings), run)
+}
+
+/// The same with token rings that gateways join: each is a network of its own, and each node has a namespace.
+///
+/// # Errors
+/// As [`with`].
+pub fn with_rings(
+    site: &Site<'_>,
+    rings: &[&[usize]],
+    beat: Beat,
+    run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
+) -> Result<Figures, String> {
+    let all: Vec<usize> = rings.iter().copied().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let (nodes, protocol) = (all.len(), "multiring");
+    let networks: Vec<Vec<usize>> = rings.iter().map(|ring| ring.to_vec()).collect();
+    let network = Network::several(&plan(nodes), &networks).map_err(text)?;
+    let file = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\n{}", site.settings) + &described(&networks);
+    let setup = Setup { hosts: Hosts::Apart { empty: 0 }, nodes, first: &all, beat, protocol };
+    play(site, &setup, &network, file, run)
+}
+
+fn plan(nodes: usize) -> Plan {
+    Plan { nodes, mtu: 1_500, seed: 1, ethernet: None }
+}
+
+fn play(
+    site: &Site<'_>,
+    setup: &Setup<'_>,
+    network: &Network,
+    file: String,
+    run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
+) -> Result<Figures, String> {
+    let Setup { nodes, first, beat, .. } = *setup;
+    let place = directory("consort-trials-").map_err(|error| format!("cannot make a directory: {error}"))?;
     let board = Board::new(nodes as u16, 0, 0);
-    let files = vec![config(nodes, protocol, site.settings); nodes];
-    let fleet = Fleet::new(&network, &board, site.file.to_owned(), place.path(), &files).map_err(text)?;
+    let files = vec![file; nodes];
+    let fleet = Fleet::new(network, &board, site.file.to_owned(), place.path(), &files).map_err(text)?;
     // A setting that does not fit is told before anything runs.
     consort_daemon::config::read(&fleet.config(0)).map_err(|failure| failure.message)?;
     let watch = Watch::new(nodes, beat)?;
@@ -91,7 +126,6 @@ pub fn with(
         let _end = EndAtEnd(&watch);
         let (sampled, memory, losses) = (Instant::now(), Course::default(), vec![0; nodes]);
         let (site, directory, each) = (*site, place.path(), vec![Course::default(); nodes]);
-        let network = &network;
         let mut stage = Stage { site, network, fleet, watch: &watch, directory, nodes, sampled, memory, each, losses };
         first.iter().try_for_each(|node| stage.fleet.start(*node).map_err(text))?;
         watch.start(scope, place.path());

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, sessions, slow};
+use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, sessions, slow, standby};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 29] = [
+pub static TRIALS: [Trial; 30] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -86,6 +86,11 @@ pub static TRIALS: [Trial; 29] = [
         name: "crash-storm",
         about: "kill -9 beside fork storms: told to all others within 2 s",
         run: hosts::crash_storm,
+    },
+    Trial {
+        name: "standby",
+        about: "the gateway of two rings is killed beside one that stands by: no pause above 1 s, nothing lost or doubled",
+        run: standby::killed,
     },
     Trial {
         name: "sessions",
