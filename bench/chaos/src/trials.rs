@@ -5,7 +5,7 @@
 //! networks   a stale ARP entry, a wrong address, a forged beacon             forge
 //! attack     datagrams of somebody without the key                       capture  flood
 //! insider    packets of somebody with the key                            impostor  lies
-//! standby    two rings, and the gateway between them is killed
+//! standby    two rings, and the gateway between them is killed            rings    two rings against one
 //! hosts      daemons that are stopped or killed, programs that compete       stress
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
 //! sessions   sessions that are cut off by a relay                            receivers
@@ -35,6 +35,7 @@ mod readers;
 mod receivers;
 mod relay;
 mod replica;
+mod rings;
 mod sessions;
 mod site;
 mod slow;

@@ -1,7 +1,7 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, sessions, slow, standby};
+use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, rings, sessions, slow, standby};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 30] = [
+pub static TRIALS: [Trial; 31] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -91,6 +91,11 @@ pub static TRIALS: [Trial; 30] = [
         name: "standby",
         about: "the gateway of two rings is killed beside one that stands by: no pause above 1 s, nothing lost or doubled",
         run: standby::killed,
+    },
+    Trial {
+        name: "rings",
+        about: "two rings of four nodes and a gateway against one of nine: a table of what they carry",
+        run: rings::compared,
     },
     Trial {
         name: "sessions",
