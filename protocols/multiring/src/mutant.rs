@@ -31,6 +31,7 @@ consort_types::mutants!(
     BetweenIgnored "lets members go on together that had others between them",
     LossUntold "tells nobody who is out of a ring",
     MendsNothing "asks for no other view where rings are not as they were told",
+    HearsByOthers "takes what others bring of somebody that it should hear itself",
     AnyWay "sends requests any way where some hold places alone",
     VoidLost "does not send again what had no place in the view that ended",
 );

@@ -26,6 +26,8 @@ pub struct Port {
     pub part: Part,
     /// Who began which views in this configuration, and which of them somebody ended.
     marks: BTreeMap<ViewId, Marks>,
+    /// The installed view.
+    installed: Option<ViewId>,
     /// What waits for room in the ring's queue.
     pub out: VecDeque<Carrier>,
     /// The bytes of that.
@@ -91,6 +93,7 @@ impl Port {
             in_view: None,
             part: Part::Apart,
             marks: BTreeMap::new(),
+            installed: None,
             out: VecDeque::new(),
             out_bytes: 0,
             told: BTreeMap::new(),
@@ -107,6 +110,13 @@ impl Port {
     /// Whether this incarnation of a node is in the ring's configuration.
     pub fn has(&self, member: MemberId) -> bool {
         self.view.as_ref().is_some_and(|view| view.members.contains(&member))
+    }
+
+    /// Whether exactly these members of a view are in the ring's configuration. Others may be there, too: what they send belongs
+    /// to views of their own.
+    pub fn is_made_of(&self, standing: &BTreeSet<MemberId>, of: &View) -> bool {
+        let Some(view) = &self.view else { return false };
+        standing.iter().eq(view.members.iter().filter(|member| of.members.contains(member)))
     }
 
     /// Whether a node is in the ring's configuration, in any incarnation.
@@ -130,6 +140,7 @@ impl Port {
     /// Another view is installed: this ring has no part in it yet.
     pub fn begin_view(&mut self, view: ViewId, in_view: Option<RingNumber>) {
         self.in_view = in_view;
+        self.installed = Some(view);
         self.part = Part::Apart;
         self.marks.retain(|other, _| other.number >= view.number);
         self.told.clear();
@@ -162,7 +173,8 @@ impl Port {
 
     fn marks_of(&mut self, view: ViewId) -> &mut Marks {
         if self.marks.len() >= MARKS_MAX && !self.marks.contains_key(&view) {
-            self.marks.pop_first();
+            let oldest = self.marks.keys().copied().find(|other| Some(*other) != self.installed);
+            oldest.map(|other| self.marks.remove(&other));
         }
         self.marks.entry(view).or_default()
     }

@@ -85,6 +85,9 @@ impl MultiRing {
                 return;
             }
         }
+        if self.hears_amiss(arrival.from, relayed.from) {
+            return;
+        }
         let arrival = Arrival { from: relayed.from, ..*arrival };
         match (relayed.content.view(), relayed.content) {
             (_, RelayedContent::Member(packet)) => self.vs.handle(now, &arrival, packet),
@@ -97,6 +100,13 @@ impl MultiRing {
             }
             (None, _) => {}
         }
+    }
+
+    /// Whether somebody came by others who shares a ring with this node and should be heard there itself. Others bring it now and
+    /// then only: whoever is heard so would come and go for ever.
+    fn hears_amiss(&self, by: MemberId, from: MemberId) -> bool {
+        //= TM05
+        by != from && self.ports.values().any(|port| port.has(from)) && !crate::mutated!(self.config, HearsByOthers)
     }
 
     /// Sends a packet on by all other rings that lead to whom it is for.

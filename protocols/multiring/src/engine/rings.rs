@@ -130,11 +130,9 @@ impl MultiRing {
         //= TM63
         let Some(room) = self.room.as_ref().filter(|_| !crate::mutated!(self.config, MendsNothing)) else { return };
         let unlike = |port: &Port| {
-            let Some(view) = &port.view else { return false };
             let none = BTreeSet::new();
             let standing = room.tree.number_of(port.number).and_then(|ring| room.tree.standing(ring)).unwrap_or(&none);
-            let known = view.members.iter().all(|member| room.view.members.contains(member));
-            !standing.iter().eq(&view.members) && (known || !standing.iter().all(|member| port.has(*member)))
+            port.view.is_some() && !port.is_made_of(standing, &room.view)
         };
         if self.ports.values().any(unlike) {
             self.vs.renew(now);

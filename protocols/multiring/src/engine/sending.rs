@@ -24,7 +24,7 @@ impl MultiRing {
         let (Some(room), Some(port)) = (&self.room, self.ports.get_mut(&ring)) else { return };
         let Some(configuration) = port.configuration() else { return };
         let standing = port.in_view.filter(|_| room.tree.is_connected()).and_then(|number| room.tree.standing(number));
-        let same = port.view.as_ref().zip(standing).is_some_and(|(view, standing)| standing.iter().eq(&view.members));
+        let same = standing.is_some_and(|standing| port.is_made_of(standing, &room.view));
         if port.part != Part::Apart || !matches!(self.stage, Stage::Open) || !same {
             return;
         }

@@ -57,6 +57,8 @@ pub struct Cluster {
     /// On which side of a cut a node is on a ring; 0 where nothing is said.
     pub sides: BTreeMap<(RingNumber, u16), u8>,
     pub loss: f64,
+    /// What one node sends does not reach another on a ring.
+    pub blocked: BTreeSet<(RingNumber, u16, u16)>,
     /// Nodes to which a ring brings tokens, and no data.
     pub deaf: BTreeSet<(RingNumber, u16)>,
     /// How long a host has to do with each packet that it sends or takes, in nanoseconds.
@@ -125,6 +127,7 @@ impl Cluster {
             tie: 0,
             sides: BTreeMap::new(),
             loss: 0.0,
+            blocked: BTreeSet::new(),
             deaf: BTreeSet::new(),
             toll: 0,
             traces: Vec::new(),
@@ -376,6 +379,7 @@ impl Cluster {
             heard.filter(|other| matches!(to, Destination::All) || to == Destination::One(**other)).collect();
         for other in heard {
             let unheard = lane == Lane::Data && self.deaf.contains(&(ring.id, other.0));
+            let unheard = unheard || self.blocked.contains(&(ring.id, node, other.0));
             if unheard || self.rng.chance(self.loss) {
                 continue;
             }
@@ -471,6 +475,7 @@ impl Cluster {
 
     pub fn heal(&mut self) {
         self.sides.clear();
+        self.blocked.clear();
         self.loss = 0.0;
         for node in self.nodes() {
             self.restart(node);

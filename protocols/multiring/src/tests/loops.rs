@@ -1,5 +1,6 @@
 //! Rings that are joined in several ways, step by step.
 use super::cluster::{Cluster, MS, config};
+use crate::key::RingNumber;
 use consort_types::{Duration, Rng, Service};
 
 /// Two rings with two nodes in both: the lower one carries.
@@ -166,4 +167,45 @@ fn a_node_that_is_cut_off_in_one_ring_is_reached_by_the_other() {
     cluster.heal();
     at_rest(&mut cluster);
     assert_eq!(cluster.together(), [nodes].into());
+}
+
+/// On the first ring what these two send does not reach each other.
+fn block(cluster: &mut Cluster, a: u16, b: u16) {
+    cluster.blocked.extend([(RingNumber(1), a, b), (RingNumber(1), b, a)]);
+}
+
+#[test]
+fn views_go_on_where_two_nodes_of_a_ring_that_holds_do_not_hear_each_other() {
+    //= TM30 test
+    //= TM63 test
+    // The token goes round by others: the ring stays whole, and the network's membership parts.
+    let alone: &[&[u16]] = &[&[1, 2, 3, 4]];
+    let two: &[&[u16]] = &[&[1, 4, 5, 6], &[1, 2, 3]];
+    for (layout, a, b) in [(alone, 1, 3), (two, 4, 6)] {
+        let mut cluster = formed(layout);
+        block(&mut cluster, a, b);
+        cluster.run(6_000);
+        let know: Vec<_> = cluster.nodes().into_iter().map(|node| (node, cluster.texts(node).len())).collect();
+        cluster.nodes().into_iter().for_each(|node| cluster.submit(node, Service::Safe, 10));
+        cluster.run(3_000);
+        for (node, know) in know {
+            let view = cluster.together().into_iter().find(|view| view.contains(&node)).unwrap();
+            let given = cluster.texts(node).len() - know;
+            assert_eq!(given, view.len(), "n{node} of {view:?}\n{}", cluster.states());
+        }
+        sound(cluster.check());
+    }
+}
+
+#[test]
+fn a_node_that_is_heard_by_the_long_way_alone_does_not_have_views_formed_for_ever() {
+    //= TM05 test
+    let mut cluster = formed(&[&[1, 4, 5, 6], &[1, 2, 3], &[3, 7, 4]]);
+    block(&mut cluster, 4, 6);
+    cluster.run(20_000);
+    let before = cluster.hosts[&1].views.len();
+    cluster.run(30_000);
+    let more = cluster.hosts[&1].views[before..].to_vec();
+    assert!(more.len() <= 2, "{} views in 30 s: {more:?}", more.len());
+    sound(cluster.check());
 }

@@ -54,6 +54,19 @@ fn draw_loops(seed: u64, rings: &mut [Vec<u16>]) {
     }
 }
 
+/// Now and then two nodes of a ring do not hear each other, or one of them not the other, though the token goes round.
+fn draw_blocks(seed: u64, cluster: &mut Cluster) {
+    let mut rng = Rng::new(seed).fork(0xb10c);
+    let ring = &cluster.config.rings[rng.below(cluster.config.rings.len() as u64) as usize];
+    let [from, to] = [0, 1].map(|_| ring.nodes[rng.below(ring.nodes.len() as u64) as usize].0);
+    if from != to && rng.chance(0.3) {
+        cluster.blocked.insert((ring.id, from, to));
+        if rng.chance(0.5) {
+            cluster.blocked.insert((ring.id, to, from));
+        }
+    }
+}
+
 fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
     let nodes = cluster.nodes();
     let node = nodes[rng.below(nodes.len() as u64) as usize];
@@ -101,6 +114,7 @@ pub fn play(seed: u64) -> Result<Played, String> {
     config.ring.primary = [Policy::None, Policy::Majority][rng.below(2) as usize].clone();
     config.timers_percent = [100, 100, 60, 150][rng.below(4) as usize];
     let mut cluster = Cluster::new(seed, config);
+    draw_blocks(seed, &mut cluster);
     let choosy = [0.0, 0.7, 1.0, 1.0][rng.below(4) as usize];
     cluster.choosy = cluster.nodes().into_iter().filter(|_| rng.chance(choosy)).collect();
     cluster.run([0, 1_500, 2_500][rng.below(3) as usize]);
