@@ -1,6 +1,6 @@
 //! Which of a node's packets came already: where there are several ways, each comes by every one of them.
 use consort_types::{Incarnation, MemberId, NodeId};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// So many of a node's latest packets are told apart.
 const LATEST: usize = 1024;
@@ -13,7 +13,8 @@ pub struct Heard {
 
 #[derive(Clone, Debug, Default)]
 struct Latest {
-    known: BTreeSet<(Incarnation, u64)>,
+    /// The packets, and whether they were taken in.
+    known: BTreeMap<(Incarnation, u64), bool>,
     in_turn: VecDeque<(Incarnation, u64)>,
 }
 
@@ -23,9 +24,10 @@ impl Heard {
         //= TM62
         let latest = self.nodes.entry(author.node).or_default();
         let one = (author.incarnation, number);
-        if !latest.known.insert(one) {
+        if latest.known.contains_key(&one) {
             return false;
         }
+        latest.known.insert(one, false);
         latest.in_turn.push_back(one);
         if latest.in_turn.len() > LATEST
             && let Some(oldest) = latest.in_turn.pop_front()
@@ -33,6 +35,14 @@ impl Heard {
             latest.known.remove(&oldest);
         }
         true
+    }
+
+    /// Takes in a packet that came. Whether it was not taken in before.
+    pub fn take(&mut self, author: MemberId, number: u64) -> bool {
+        //= TM62
+        let latest = self.nodes.get_mut(&author.node);
+        let taken = latest.and_then(|latest| latest.known.get_mut(&(author.incarnation, number)));
+        taken.is_some_and(|taken| !std::mem::replace(taken, true))
     }
 }
 
@@ -51,6 +61,15 @@ mod tests {
         for other in [MemberId::new(3, 8), MemberId::new(3, 6), MemberId::new(4, 7)] {
             assert!(heard.is_new(other, 1) && !heard.is_new(other, 1), "{other}");
         }
+    }
+
+    #[test]
+    fn a_packet_that_was_sent_on_alone_is_taken_in_once_when_it_comes_again() {
+        //= TM62 test
+        let (mut heard, author) = (Heard::default(), MemberId::new(3, 7));
+        assert!(!heard.take(author, 1), "it never came");
+        assert!(heard.is_new(author, 1));
+        assert!(!heard.is_new(author, 1) && heard.take(author, 1) && !heard.take(author, 1));
     }
 
     #[test]

@@ -75,17 +75,18 @@ impl MultiRing {
             return;
         }
         //= TM62
-        if !self.heard.is_new(relayed.from, relayed.number) {
-            self.counters.repeated += 1;
+        let is_new = self.heard.is_new(relayed.from, relayed.number);
+        let for_all = relayed.to.is_none();
+        let for_me = relayed.to == Some(self.config.ring.me);
+        if is_new && !for_me {
+            self.send_further(now, ring, &relayed);
+        }
+        if !for_me && !for_all || self.hears_amiss(arrival.from, relayed.from) {
             return;
         }
-        if relayed.to != Some(self.config.ring.me) {
-            self.send_further(now, ring, &relayed);
-            if relayed.to.is_some() {
-                return;
-            }
-        }
-        if self.hears_amiss(arrival.from, relayed.from) {
+        // By a shared ring it may come later than by others.
+        if !self.heard.take(relayed.from, relayed.number) {
+            self.counters.repeated += 1;
             return;
         }
         let arrival = Arrival { from: relayed.from, ..*arrival };

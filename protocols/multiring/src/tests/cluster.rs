@@ -59,6 +59,8 @@ pub struct Cluster {
     pub loss: f64,
     /// What one node sends does not reach another on a ring.
     pub blocked: BTreeSet<(RingNumber, u16, u16)>,
+    /// How much longer packets take on a ring, in nanoseconds.
+    pub slow: BTreeMap<RingNumber, u64>,
     /// Nodes to which a ring brings tokens, and no data.
     pub deaf: BTreeSet<(RingNumber, u16)>,
     /// How long a host has to do with each packet that it sends or takes, in nanoseconds.
@@ -128,6 +130,7 @@ impl Cluster {
             sides: BTreeMap::new(),
             loss: 0.0,
             blocked: BTreeSet::new(),
+            slow: BTreeMap::new(),
             deaf: BTreeSet::new(),
             toll: 0,
             traces: Vec::new(),
@@ -383,7 +386,8 @@ impl Cluster {
             if unheard || self.rng.chance(self.loss) {
                 continue;
             }
-            let at = self.is_busy(node) + 20_000 + self.rng.below(60_000);
+            let slow = self.slow.get(&ring.id).copied().unwrap_or_default();
+            let at = self.is_busy(node) + slow + 20_000 + self.rng.below(60_000);
             self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: packet.clone() });
         }
     }

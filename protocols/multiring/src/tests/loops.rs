@@ -209,3 +209,18 @@ fn a_node_that_is_heard_by_the_long_way_alone_does_not_have_views_formed_for_eve
     assert!(more.len() <= 2, "{} views in 30 s: {more:?}", more.len());
     sound(cluster.check());
 }
+
+#[test]
+fn nodes_of_a_slow_ring_hear_each_other_though_others_bring_everything_sooner() {
+    //= TM05 test
+    //= TM62 test
+    let mut cluster = Cluster::new(1, config(&[&[1, 2], &[1, 3], &[3, 2]]));
+    cluster.slow.insert(RingNumber(1), 5 * MS);
+    cluster.run(6_000);
+    let nodes = cluster.nodes();
+    assert_eq!(cluster.together(), [nodes.clone()].into(), "{}", cluster.states());
+    let before = cluster.hosts[&2].views.len();
+    (0..20).for_each(|_| nodes.iter().for_each(|node| cluster.submit(*node, Service::Safe, 10)));
+    at_rest(&mut cluster);
+    assert_eq!((cluster.texts(2).len(), cluster.hosts[&2].views.len()), (60, before));
+}

@@ -54,7 +54,8 @@ fn draw_loops(seed: u64, rings: &mut [Vec<u16>]) {
     }
 }
 
-/// Now and then two nodes of a ring do not hear each other, or one of them not the other, though the token goes round.
+/// Now and then two nodes of a ring do not hear each other, or one of them not the other, though the token goes round. And
+/// now and then a ring is slower than those that lead round it.
 fn draw_blocks(seed: u64, cluster: &mut Cluster) {
     let mut rng = Rng::new(seed).fork(0xb10c);
     let ring = &cluster.config.rings[rng.below(cluster.config.rings.len() as u64) as usize];
@@ -64,6 +65,10 @@ fn draw_blocks(seed: u64, cluster: &mut Cluster) {
         if rng.chance(0.5) {
             cluster.blocked.insert((ring.id, to, from));
         }
+    }
+    if rng.chance(0.15) {
+        let slow = cluster.config.rings[rng.below(cluster.config.rings.len() as u64) as usize].id;
+        cluster.slow.insert(slow, rng.between(1, 3) * 1_000_000);
     }
 }
 
