@@ -28,7 +28,7 @@ const FAR: u64 = 1 << 40;
 /// So many starts of a node its ears believe at most, one after the other.
 const ANSWERS: u32 = 100;
 /// How long daemons may take to believe a start of its own.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// At the end of a sealed datagram stand its tag, the node that it is for, and its counter, in so many bytes.
 const TAG: usize = 16;
 const ADDRESSEE: usize = 2;
