@@ -544,6 +544,31 @@ impl Cluster {
     }
 }
 
+/// Nodes that are in one view.
+pub fn formed(layout: &[&[u16]]) -> Cluster {
+    let mut cluster = Cluster::new(1, config(layout));
+    cluster.run(4_000);
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    cluster
+}
+
+/// Says which promise is broken, if one is.
+pub fn sound(judged: Result<(), String>) {
+    if let Err(said) = judged {
+        panic!("{said}");
+    }
+}
+
+/// Lets all that is under way arrive, and looks whether nothing is left.
+pub fn at_rest(cluster: &mut Cluster) {
+    cluster.run(2_000);
+    sound(cluster.check_end());
+    assert!(cluster.waiting_wishes().is_empty(), "joins: {:?} wait", cluster.waiting_wishes());
+    for gauge in ["held_bytes", "queued_bytes", "waiting_messages", "store_packets", "assertion_failures"] {
+        assert_eq!(cluster.total(gauge), 0, "{gauge}\n{}", cluster.states());
+    }
+}
+
 /// Stands for what a node was not given.
 const PASSED: &str = "passed";
 

@@ -1,5 +1,5 @@
 //! Rings that are joined in several ways, step by step.
-use super::cluster::{Cluster, MS, config};
+use super::cluster::{Cluster, MS, at_rest, config, formed, sound};
 use crate::key::RingNumber;
 use consort_types::{Duration, Rng, Service};
 
@@ -9,28 +9,6 @@ const TWICE: &[&[u16]] = &[&[1, 2, 3, 4], &[3, 4, 5, 6]];
 const LOOP: &[&[u16]] = &[&[1, 2, 3, 4], &[3, 4, 5, 6], &[6, 7, 1]];
 /// Three rings in a loop: nobody else stands in both rings of a gateway.
 const TRIANGLE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 1]];
-
-fn formed(layout: &[&[u16]]) -> Cluster {
-    let mut cluster = Cluster::new(1, config(layout));
-    cluster.run(4_000);
-    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
-    cluster
-}
-
-/// Says which promise is broken, if one is.
-fn sound(judged: Result<(), String>) {
-    if let Err(said) = judged {
-        panic!("{said}");
-    }
-}
-
-fn at_rest(cluster: &mut Cluster) {
-    cluster.run(3_000);
-    sound(cluster.check_end());
-    for gauge in ["held_bytes", "queued_bytes", "waiting_messages", "store_packets", "assertion_failures"] {
-        assert_eq!(cluster.total(gauge), 0, "{gauge}\n{}", cluster.states());
-    }
-}
 
 /// How long it takes until all nodes that are up are in one view of these, and nodes hear from each other in it.
 fn until_together(cluster: &mut Cluster, nodes: &[u16]) -> u64 {

@@ -1,34 +1,11 @@
 //! Cases told step by step.
-use super::cluster::{Cluster, MS, config};
+use super::cluster::{Cluster, MS, at_rest, config, formed, sound};
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet, Relayed, RelayedContent};
 use consort_order::{Arrival, Engine, Lane, Topic};
 use consort_types::{Instant, MemberId, NodeId, Service, ViewId};
 
 const LINE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 7]];
-
-fn formed(layout: &[&[u16]]) -> Cluster {
-    let mut cluster = Cluster::new(1, config(layout));
-    cluster.run(4_000);
-    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
-    cluster
-}
-
-/// Says which promise is broken, if one is.
-fn sound(judged: Result<(), String>) {
-    if let Err(said) = judged {
-        panic!("{said}");
-    }
-}
-
-fn at_rest(cluster: &mut Cluster) {
-    cluster.run(2_000);
-    sound(cluster.check_end());
-    assert!(cluster.waiting_wishes().is_empty(), "joins: {:?} wait", cluster.waiting_wishes());
-    for gauge in ["held_bytes", "queued_bytes", "waiting_messages", "store_packets", "assertion_failures"] {
-        assert_eq!(cluster.total(gauge), 0, "{gauge}\n{}", cluster.states());
-    }
-}
 
 /// How long messages took to their senders at most, in milliseconds.
 fn longest(cluster: &Cluster) -> u64 {
