@@ -146,7 +146,7 @@ impl Tree {
         self.carrying(*own)?.iter().copied().find(|member| *member != self.me && leads(*member))
     }
 
-    /// The members of a ring for which this one stands by, and the rings where it does.
+    /// Whether this member stands in a ring by which no messages of the view come to it.
     pub fn stands_by(&self, own: RingNumber) -> bool {
         self.number_of(own).is_some() && self.carries_by(own).is_none()
     }

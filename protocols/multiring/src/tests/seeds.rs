@@ -1,4 +1,4 @@
-//! Random schedules over random trees of rings.
+//! Random schedules over random rings, in trees and in loops.
 use super::cluster::{Cluster, config};
 use consort_member::Policy;
 use consort_types::{Duration, Rng, Service};
