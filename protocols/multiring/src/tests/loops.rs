@@ -147,6 +147,23 @@ fn a_node_that_is_cut_off_in_one_ring_is_reached_by_the_other() {
     assert_eq!(cluster.together(), [nodes].into());
 }
 
+#[test]
+fn views_begin_though_a_ring_has_changed_since_its_members_told_how_it_stands() {
+    //= TM63 test
+    // Who comes back at once is in the rings' configurations at different times.
+    for wait in 0..30 {
+        let mut cluster = formed([TRIANGLE, LOOP][wait % 2]);
+        cluster.rng = Rng::new(wait as u64);
+        let nodes = cluster.nodes();
+        cluster.crash(1);
+        cluster.run(wait as u64 / 2);
+        cluster.restart(1);
+        let took = until_together(&mut cluster, &nodes);
+        assert!(took < 3_000, "{took} ms\n{}", cluster.states());
+        at_rest(&mut cluster);
+    }
+}
+
 /// On the first ring what these two send does not reach each other.
 fn block(cluster: &mut Cluster, a: u16, b: u16) {
     cluster.blocked.extend([(RingNumber(1), a, b), (RingNumber(1), b, a)]);

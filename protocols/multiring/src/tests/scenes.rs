@@ -282,6 +282,32 @@ fn what_is_lacking_of_messages_that_were_not_sent_on_is_asked_of_those_who_have_
 }
 
 #[test]
+fn many_who_lack_what_was_not_sent_on_are_given_places_one_by_one() {
+    //= TM55 test
+    let mut cluster = Cluster::new(6, config(&[&[1, 2, 3], &[3, 4], &[4, 5, 6, 7, 8, 9], &[1, 10]]));
+    cluster.choosy = cluster.nodes().into_iter().collect();
+    cluster.run(4_000);
+    cluster.wish(2, 1, true);
+    cluster.run(500);
+    // One ring loses its token, which ends the view, while another gets no places of what is not sent on.
+    cluster.toll = 50_000;
+    cluster.cut(4, &[10]);
+    cluster.run(60);
+    cluster.cut(3, &[4]);
+    (0..500).for_each(|_| cluster.submit_to(1, &[1], Service::Agreed, 100));
+    while cluster.counter(10, "token_losses") == 0 {
+        cluster.run(1);
+    }
+    cluster.cut(4, &[]);
+    cluster.cut(3, &[]);
+    cluster.run(4_000);
+    sound(cluster.check());
+    assert_eq!(cluster.together().len(), 1, "{}", cluster.states());
+    assert!(cluster.counter(4, "pieces_sent") > 500, "all of them asked");
+    at_rest(&mut cluster);
+}
+
+#[test]
 fn a_gateway_sends_no_request_on_of_a_view_that_it_does_not_close() {
     //= TM55 test
     let mut cluster = formed(LINE);
