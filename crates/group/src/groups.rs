@@ -285,7 +285,7 @@ impl Groups {
             ordered,
             Ordered::Complete(_) | Ordered::Confirm | Ordered::Reads(_) | Ordered::Hold { .. } | Ordered::Keys(_)
         );
-        self.counts.early += u64::from(of_clients && !self.settled && self.closing.is_none());
+        self.counts.early += u64::from(of_clients && !self.settled);
         match ordered {
             Ordered::Multicast { client, told, numbered } => {
                 self.on_multicast((sender, client), payload, told, numbered)

@@ -2,6 +2,7 @@
 
 consort_types::mutants!(
     PartialKept "keeps what an exchange that was cut short had heard",
+    ExchangeDropped "drops what an exchange has heard where its view is closing, though the rest is delivered behind",
     DeparturesLast "takes the departed out after it has let the arrived in",
     DeparturesFromView "takes for departed who is not in the view, not who did not come along",
     ExchangeSkipped "lets clients send before the exchange is complete",

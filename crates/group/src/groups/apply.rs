@@ -335,6 +335,11 @@ impl Groups {
             let set = heard.sets.get(&member).and_then(|set| sets.binary_search(set).ok());
             set.unwrap_or(0) as u16
         });
+        let tells = matches!(self.announcement.what, AnnouncementKind::View(..));
+        if tells && self.closing.is_some() {
+            //= G10
+            self.work.push_back(PendingWork::LateSignal { group: name, joiner: None });
+        }
         false
     }
 

@@ -20,7 +20,9 @@ impl Groups {
     fn close(&mut self, view: &View) {
         //= G10
         self.closing = Some(view.members.clone());
-        self.forget_exchange();
+        if crate::mutated!(self, ExchangeDropped) {
+            self.forget_exchange();
+        }
         self.digest_check.freeze();
         if !crate::mutated!(self, PrimaryKept) {
             self.primary = view.primary;
@@ -103,7 +105,8 @@ impl Groups {
 
     /// Whether this daemon has another part to say, as soon as [`Self::advance`] has nothing more to do.
     pub fn has_part(&self) -> bool {
-        self.exchange.as_ref().is_some_and(Exchange::has_part) || self.has_to_complete()
+        self.exchange.as_ref().filter(|_| self.closing.is_none()).is_some_and(Exchange::has_part)
+            || self.has_to_complete()
     }
 
     fn has_to_complete(&self) -> bool {
@@ -118,7 +121,8 @@ impl Groups {
             return Some(ordered::complete(self.producers.complete()));
         }
         let (departed, producers) = (&self.departed, &self.producers);
-        self.exchange.as_mut()?.next_part(&self.table, producers, |group| departed.contains_key(group))
+        let exchange = self.exchange.as_mut().filter(|_| self.closing.is_none())?;
+        exchange.next_part(&self.table, producers, |group| departed.contains_key(group))
     }
 
     /// Whether the history that counts is another than that of this daemon, as the exchange of this view has shown.
