@@ -38,6 +38,7 @@ mod replica;
 mod rings;
 mod sessions;
 mod site;
+mod sites;
 mod slow;
 mod stage;
 mod standby;

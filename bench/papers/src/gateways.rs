@@ -41,6 +41,7 @@ impl Plan<'_> {
         let ring = |(id, nodes): (u8, &Vec<u16>)| RingNodes {
             id: RingNumber(id),
             nodes: nodes.iter().copied().map(NodeId).collect(),
+            delay: Duration::ZERO,
         };
         (1..).zip(&self.rings).map(ring).collect()
     }

@@ -47,7 +47,7 @@ pub use consort_session::listing::Transport;
 pub use consort_session::{
     Disconnect, DisconnectReason, Limits, OUTPUT_PIECES, SlowLimits, SlowPolicies, SlowPolicy, SlowRule,
 };
-pub use consort_types::{ClientId, Instant, Position, Ticket};
+pub use consort_types::{ClientId, Instant, Position, Service, Ticket};
 pub use consort_wire::{Identity, Proof};
 pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
@@ -58,7 +58,7 @@ pub use rights::{ClientOrigin, ClientPolicy};
 use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
-use consort_order::{Arrival, Fact, Link};
+use consort_order::{Arrival, Fact, Link, Offers};
 use consort_types::{Duration, MemberId, NodeId, OrderStream, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
@@ -162,8 +162,10 @@ impl<E: Engine> Node<E> {
     pub fn new(identity: Identity, engine: E, mut limits: Limits) -> Self {
         //= G09
         // An offer is one message's, and when it came matters.
-        if engine.capability().optimistic {
-            limits.batch_max = 0;
+        match engine.capability().offers {
+            Offers::None => {}
+            Offers::Fifo => limits.batch_from = Service::Causal,
+            Offers::Likely => limits.batch_max = 0,
         }
         Self {
             replays: engine.capability().replays,

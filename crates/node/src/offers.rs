@@ -45,7 +45,7 @@ impl<E: Engine> Node<E> {
         }
         let delivery = &offer.delivery;
         let Some((told, recipients)) = self.groups.recipients(delivery.sender, &delivery.payload) else { return };
-        // Where messages are offered, daemons make no batches (G09).
+        // What is offered goes into no batch (G09).
         if told.batch {
             return;
         }

@@ -1,7 +1,7 @@
 //! What a node tells about itself.
 use crate::{Node, change};
 use consort_group::{KeyAnswer, KeyName, Mismatch};
-use consort_order::{Engine, Fact, each_counter, state_of};
+use consort_order::{Engine, Fact, Offers, each_counter, state_of};
 use consort_types::{NodeId, Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
@@ -39,7 +39,12 @@ impl<E: Engine> Node<E> {
             "services",
             capability.services.iter().map(|service| Service::name(*service)).collect::<Vec<_>>().join(" "),
         );
-        say("optimistic", if capability.optimistic { "yes" } else { "no" }.to_owned());
+        let offers = match capability.offers {
+            Offers::None => "no",
+            Offers::Fifo => "fifo",
+            Offers::Likely => "yes",
+        };
+        say("optimistic", offers.to_owned());
         say("state", state_of(&self.engine, self.now));
         say("ready", self.unready().unwrap_or("yes").to_owned());
         if let Some(hold) = self.wait_monitor.held() {

@@ -32,8 +32,8 @@ pub struct Capability {
     pub protocol: &'static str,
     /// The service levels that differ from the next stronger one; the others ride as that one.
     pub services: &'static [Service],
-    /// Offers messages before their order is final (`EarlyDelivery`, `Revoke`, `Confirm`).
-    pub optimistic: bool,
+    /// Which messages it offers before their order is final (`EarlyDelivery`, `Revoke`, `Confirm`).
+    pub offers: Offers,
     /// Needs the arrival time of each packet: its driver receives data without coalescing. To others a driver tells when it
     /// read the packet, and what [`Lag`] says after a pause.
     pub needs_arrival_times: bool,
@@ -49,6 +49,19 @@ pub struct Capability {
     pub replays: bool,
     /// How orders of separated parts relate.
     pub across_partitions: AcrossPartitions,
+}
+
+/// Which messages are offered before their order is final.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offers {
+    /// None.
+    None,
+    /// Those of services below [`Service::Causal`] where they wait for their place, in their sender's order. They get their
+    /// places in another order than they were offered in; one is revoked only if a view ends without a place for it.
+    Fifo,
+    /// All, in the order in which they are likely to stand. A message gets its place only when nothing is on offer that was
+    /// offered before it.
+    Likely,
 }
 
 /// How the orders that separated parts of the network see relate to each other.
@@ -167,8 +180,7 @@ pub enum Output<P> {
         up_to: Position,
     },
     /// A message whose place is likely but not final. Exactly one `Revoke` or `Confirm` closes it, before the same message is
-    /// offered again and before the next regular view. A message gets its place, by `Confirm` or `Deliver`, only when nothing
-    /// is on offer that was offered before it.
+    /// offered again and before the next regular view. [`Offers`] says in which order messages on offer get their places.
     Offer(EarlyDelivery),
     /// An offered message will stand elsewhere; undo it. It may be offered again.
     Revoke {

@@ -2,7 +2,7 @@
 use crate::SlowLimits;
 use crate::frame::HEAD_LEN;
 use consort_group::{Targets, batch};
-use consort_types::Duration;
+use consort_types::{Duration, Service};
 
 /// About how many bytes a frame has that is neither a message nor a list.
 pub(crate) const SMALL_FRAME: usize = 128;
@@ -19,6 +19,8 @@ pub struct Limits {
     pub credit: usize,
     /// How many bytes of frames are put into the order as one batch, at most [`batch::MAX`]. 0 for no batches.
     pub batch_max: usize,
+    /// Messages of weaker services go into no batch.
+    pub batch_from: Service,
     /// How many groups one multicast may name, at most 1000.
     pub groups_max: usize,
     /// How many bytes may wait for one client to read them; a client further behind is disconnected as slow.
@@ -46,6 +48,7 @@ impl Default for Limits {
             message_max: consort_wire::MESSAGE_MAX,
             credit: 256 << 10,
             batch_max: batch::MAX,
+            batch_from: Service::Reliable,
             groups_max: Targets::MAX,
             output_max: 64 << 20,
             outputs_max: 1 << 30,

@@ -285,7 +285,8 @@ impl DaemonEnd {
             refusal
         } else {
             let targets = payload.len() - self.prefix.len() - len;
-            let mut payload = self.batch(head, targets, limits).unwrap_or(payload);
+            let batch = if service < limits.batch_from { None } else { self.batch(head, targets, limits) };
+            let mut payload = batch.unwrap_or(payload);
             if let Some(prefix) = self.numbering.prefix() {
                 payload = std::iter::once(prefix).chain(payload.parts().cloned()).collect();
             }

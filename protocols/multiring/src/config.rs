@@ -45,6 +45,9 @@ const fn wrong(setting: &'static str, problem: String) -> Result<(), ConfigError
     Err(ConfigError { setting, problem })
 }
 
+/// The longest way that a ring can have.
+pub const DELAY_MOST: Duration = Duration::from_secs(1);
+
 impl Config {
     /// The defaults for these rings.
     pub fn new(me: NodeId, rings: Vec<RingNodes>) -> Self {
@@ -69,7 +72,7 @@ impl Config {
             members: ring.nodes.clone(),
             // Its packets travel behind the ring's number.
             datagram: DatagramSize::new(self.ring.datagram.get() - RING_LEN).unwrap_or(self.ring.datagram),
-            timers: scaled(&self.timers.unwrap_or(RingTimeouts::lan(ring.nodes.len())), self.timers_percent),
+            timers: self.timers_of(ring),
             queue_bytes: message_max.max(1 << 20),
             message_max,
             primary: consort_member::Policy::None,
@@ -78,11 +81,19 @@ impl Config {
         }
     }
 
+    fn timers_of(&self, ring: &RingNodes) -> RingTimeouts {
+        //= TM06
+        let n = ring.nodes.len();
+        scaled(&self.timers.unwrap_or(RingTimeouts::lan(n)), self.timers_percent).far(n, ring.delay)
+    }
+
     /// Those of the membership of the whole network.
     pub(crate) fn membership(&self) -> MembershipSettings {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
         settings.primary = self.ring.primary.clone();
-        settings.timers = self.membership.scaled(self.membership_percent());
+        //= TM06
+        let far: Duration = self.rings.iter().map(|ring| ring.delay).sum();
+        settings.timers = self.membership.scaled(self.membership_percent()).far(far);
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;
         settings
     }
@@ -137,6 +148,9 @@ impl Config {
             if self.rings[..at].iter().any(|other| other.id == id) {
                 return wrong("ring.id", format!("{id} is described twice; number each ring once"));
             }
+            if ring.delay > DELAY_MOST {
+                return wrong("ring.delay", format!("{:?} in {id}; use {DELAY_MOST:?} at most", ring.delay));
+            }
             if ring.nodes.is_empty() {
                 return wrong("ring.nodes", format!("{id} has none; list the nodes that stand in it"));
             }
@@ -175,7 +189,8 @@ impl Config {
             let mut nodes = ring.nodes.clone();
             nodes.sort_unstable();
             let nodes: Vec<_> = nodes.iter().map(NodeId::to_string).collect();
-            format!("{}: {}", ring.id, nodes.join(" "))
+            let far = if ring.delay.is_zero() { String::new() } else { format!(" within {:?}", ring.delay) };
+            format!("{}: {}{far}", ring.id, nodes.join(" "))
         };
         let mut rings: Vec<_> = self.rings.iter().map(ring).collect();
         rings.sort_unstable();

@@ -1,6 +1,6 @@
 //! Which nodes and rings can be reached by which ring, as they are described. [`crate::tree`] has what is used of that in a view.
 use crate::key::RingNumber;
-use consort_types::NodeId;
+use consort_types::{Duration, NodeId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One ring.
@@ -10,6 +10,8 @@ pub struct RingNodes {
     pub id: RingNumber,
     /// The nodes that stand in it. One that stands in several rings is a gateway between them.
     pub nodes: Vec<NodeId>,
+    /// How long packets are under way between its nodes at most, one way, where that is far more than in a LAN.
+    pub delay: Duration,
 }
 
 /// The rings as one node sees them.

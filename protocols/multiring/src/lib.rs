@@ -36,7 +36,7 @@ pub mod tree;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError};
+pub use config::{Config, ConfigError, DELAY_MOST};
 pub use engine::MultiRing;
 pub use key::{Key, RingNumber};
 pub use layout::RingNodes;

@@ -33,5 +33,7 @@ consort_types::mutants!(
     MendsNothing "asks for no other view where rings are not as they were told",
     HearsByOthers "takes what others bring of somebody that it should hear itself",
     AnyWay "sends requests any way where some hold places alone",
+    EarlyAll "offers messages of every service before their places are known",
+    OffersForgotten "hands out what is on offer as if it was not",
     VoidLost "does not send again what had no place in the view that ended",
 );

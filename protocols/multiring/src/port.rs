@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn the_word_that_a_view_begins_goes_before_messages_that_wait_for_all_to_begin() {
         //= TM30 test
-        let rings = vec![RingNodes { id: RingNumber(1), nodes: vec![NodeId(1)] }];
+        let rings = vec![RingNodes { id: RingNumber(1), nodes: vec![NodeId(1)], delay: consort_types::Duration::ZERO }];
         let config = Config::new(NodeId(1), rings.clone());
         let mut port = Port::new(&config, &rings[0], Incarnation(1)).unwrap();
         let now = Instant::ZERO;

@@ -222,6 +222,24 @@ impl RingTimeouts {
         self.token_loss + self.question()
     }
 
+    /// The same for `n` members where a packet takes up to `delay` longer on its way: nobody is held for silent who answers at
+    /// once.
+    #[must_use]
+    pub fn far(self, n: usize, delay: Duration) -> Self {
+        //= TM06
+        let (way_and_back, rotation) = (delay * 2, delay * n.max(2) as u32);
+        Self {
+            token_retransmit: self.token_retransmit + way_and_back,
+            token_retransmit_idle: self.token_retransmit_idle + way_and_back,
+            token_loss: self.token_loss + rotation * 3 + way_and_back,
+            hold_cancel: self.hold_cancel + way_and_back,
+            join: self.join + delay,
+            consensus: self.consensus + rotation * 4 + way_and_back * 2,
+            leave: self.leave + way_and_back * 2,
+            ..self
+        }
+    }
+
     /// The defaults for a switched LAN and `n` members.
     pub fn lan(n: usize) -> Self {
         let token_loss = Duration::from_micros(150_000 + 500 * n as u64);

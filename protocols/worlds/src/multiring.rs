@@ -126,7 +126,7 @@ fn tree(nodes: u16, rng: &mut Rng) -> Vec<RingNodes> {
         rings.push(ring);
     }
     let numbered = (1..).zip(rings);
-    numbered.map(|(number, nodes)| RingNodes { id: RingNumber(number), nodes }).collect()
+    numbered.map(|(number, nodes)| RingNodes { id: RingNumber(number), nodes, delay: Duration::ZERO }).collect()
 }
 
 /// In half of the runs some nodes stand in one ring more, so that there are several ways.

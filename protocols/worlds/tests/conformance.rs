@@ -1,6 +1,6 @@
 //! Every engine by its own word: what its capability record says, it does; and one workload for all of them.
 #![allow(clippy::unwrap_used, reason = "tests")]
-use consort_order::{AcrossPartitions, Capability};
+use consort_order::{AcrossPartitions, Capability, Offers};
 use consort_plato::{Plato, Prediction};
 use consort_ring::Ring;
 use consort_sim::checkers::{Bounds, PromisedOrder, Suite};
@@ -150,7 +150,7 @@ fn engines_that_are_optimistic_by_their_record_offer_and_no_others_do() {
         let count = |wanted: fn(&Occurrence) -> bool| trace.events.iter().filter(|event| wanted(&event.what)).count();
         let offers = count(|what| matches!(what, Occurrence::Offer(_)));
         let closed = count(|what| matches!(what, Occurrence::Revoke(_) | Occurrence::Confirm { .. }));
-        assert_eq!(offers > 0, capability.optimistic, "{}: {offers} offers", capability.protocol);
+        assert_eq!(offers > 0, capability.offers == Offers::Likely, "{}: {offers} offers", capability.protocol);
         assert_eq!(offers, closed, "{}", capability.protocol);
     }
 }

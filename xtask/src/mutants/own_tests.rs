@@ -118,7 +118,7 @@ fn promise(output: &str, test: &str) -> Option<&'static str> {
 }
 
 /// The promises of `protocols/paxos/src/tests`, and of those of many rings.
-const PROMISES: [&str; 49] = [
+const PROMISES: [&str; 50] = [
     "agreement",
     "assertion",
     "ballots",
@@ -136,6 +136,7 @@ const PROMISES: [&str; 49] = [
     "memory",
     "names",
     "no gap",
+    "offers",
     "one log",
     "one order",
     "one value",

@@ -10,6 +10,7 @@ use crate::chaos::board::Board;
 use crate::chaos::fleet::{CLUSTER, Fleet, described};
 use consort_daemon::config::Settings;
 use consort_daemon::usage::resident;
+use consort_sim::link::LinkModel;
 use consort_testbed::network::directory;
 use consort_testbed::network::memory::Course;
 use consort_testbed::network::port::INTERFACE;
@@ -94,11 +95,43 @@ pub fn with_rings(
     beat: Beat,
     run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
 ) -> Result<Figures, String> {
+    with_far_rings(site, rings, None, beat, run)
+}
+
+/// A ring whose nodes are far from each other.
+#[derive(Clone, Copy, Debug)]
+pub struct Far {
+    pub ring: usize,
+    /// How long a packet is under way.
+    pub way: Duration,
+}
+
+/// The same with one ring whose nodes are far from each other, as the daemons are told.
+///
+/// # Errors
+/// As [`with_rings`].
+pub fn with_far_rings(
+    site: &Site<'_>,
+    rings: &[&[usize]],
+    far: Option<Far>,
+    beat: Beat,
+    run: impl FnOnce(&mut Stage<'_>) -> Result<Figures, String>,
+) -> Result<Figures, String> {
     let all: Vec<usize> = rings.iter().copied().flatten().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let (nodes, protocol) = (all.len(), "multiring");
     let networks: Vec<Vec<usize>> = rings.iter().map(|ring| ring.to_vec()).collect();
     let network = Network::several(&plan(nodes), &networks).map_err(text)?;
-    let file = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\n{}", site.settings) + &described(&networks);
+    let mut file =
+        format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\n{}", site.settings) + &described(&networks);
+    if let Some(Far { ring, way }) = far {
+        let delay = consort_types::Duration::from_nanos(way.as_nanos() as u64);
+        let model = LinkModel { delay, ..LinkModel::default() };
+        for (from, to) in rings[ring].iter().flat_map(|from| rings[ring].iter().map(move |to| (*from, *to))) {
+            network.set_in(ring, from, to, &model).map_err(text)?;
+        }
+        let id = format!("[[network]]\nid = {}\n", ring + 1);
+        file = file.replace(&id, &format!("{id}delay = \"{}ms\"\n", way.as_millis()));
+    }
     let setup = Setup { hosts: Hosts::Apart { empty: 0 }, nodes, first: &all, beat, protocol };
     play(site, &setup, &network, file, run)
 }

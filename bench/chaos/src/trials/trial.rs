@@ -1,7 +1,9 @@
 //! What there is to try.
 use super::outcome::Figures;
 use super::site::Site;
-use super::{attack, hosts, insider, joiner, leadership, networks, readers, replica, rings, sessions, slow, standby};
+use super::{
+    attack, hosts, insider, joiner, leadership, networks, readers, replica, rings, sessions, sites, slow, standby,
+};
 
 /// One fault, and what it may cost.
 #[derive(Debug)]
@@ -18,7 +20,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 31] = [
+pub static TRIALS: [Trial; 32] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -96,6 +98,11 @@ pub static TRIALS: [Trial; 31] = [
         name: "rings",
         about: "two rings of four nodes and a gateway against one of nine: a table of what they carry",
         run: rings::compared,
+    },
+    Trial {
+        name: "sites",
+        about: "two sites 50 ms apart: what stays near is as fast as one ring; the line is cut and joined: a table",
+        run: sites::apart,
     },
     Trial {
         name: "sessions",

@@ -1,8 +1,8 @@
 //! A daemon of one node in a thread: a real node behind real sockets, with an engine that orders at once or not at all.
 use consort_node::{Bytes, ClientId, Disconnect, DisconnectReason, Effect, Identity, Instant, Limits, Node, Reading};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Output, Packet, Refused,
-    Retained, Submission,
+    AcrossPartitions, Arrival, Capability, Delivery, Engine, Fact, Lane, Link, Malformed, Offers, Output, Packet,
+    Refused, Retained, Submission,
 };
 use consort_types::{
     ClusterId, ConfigHash, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service, Ticket,
@@ -264,7 +264,7 @@ impl Engine for Alone {
         Capability {
             protocol: "alone",
             services: &[Service::Agreed],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: false,
             durable: false,

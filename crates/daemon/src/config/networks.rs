@@ -3,9 +3,9 @@ use super::addresses;
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, list};
 use crate::local::LocalCluster;
-use consort_multiring::{Config as MultiRingConfig, RingNodes, RingNumber};
+use consort_multiring::{Config as MultiRingConfig, DELAY_MOST, RingNodes, RingNumber};
 use consort_ring::{RingConfig, RingTimeouts};
-use consort_types::NodeId;
+use consort_types::{Duration, NodeId};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
@@ -19,6 +19,8 @@ pub struct NetworkSettings {
     pub nodes: Vec<NodeAddress>,
     /// `None` sends to each node there by itself.
     pub multicast: Option<SocketAddrV4>,
+    /// How long packets are under way there at most, one way: zero in a LAN.
+    pub delay: Duration,
 }
 
 impl NetworkSettings {
@@ -36,7 +38,8 @@ impl NetworkSettings {
             data: addresses.data(id),
             interface: Ipv4Addr::LOCALHOST,
         };
-        Self { id, nodes: nodes.map(node).collect(), multicast: Some(addresses.multicast()) }
+        let (nodes, multicast) = (nodes.map(node).collect(), Some(addresses.multicast()));
+        Self { id, nodes, multicast, delay: Duration::ZERO }
     }
 }
 
@@ -108,7 +111,8 @@ fn network(section: &mut Section<'_, '_>, cluster: &str, before: &[NetworkSettin
     if let Some(id) = taken {
         section.wrong("id", format!("{id} is taken by an earlier [[network]]; give each its own"));
     }
-    let mut own = NetworkSettings { id: id.unwrap_or_default(), nodes: Vec::new(), multicast: None };
+    let (nodes, delay) = (Vec::new(), section.duration_in("delay", Duration::ZERO..=DELAY_MOST).unwrap_or_default());
+    let mut own = NetworkSettings { id: id.unwrap_or_default(), nodes, multicast: None, delay };
     section.each("node", |section| {
         let Some(node) = addresses::node(section) else { return };
         let refusal = refusal(&node, &own, before);
@@ -189,6 +193,7 @@ impl Settings {
         let ring = |network: &NetworkSettings| RingNodes {
             id: RingNumber(network.id),
             nodes: network.nodes.iter().map(|node| node.id).collect(),
+            delay: network.delay,
         };
         let mut config = MultiRingConfig::new(self.ring.me, self.all_networks().iter().map(ring).collect());
         config.ring = RingConfig { stamped: true, ..self.ring.clone() };
@@ -209,10 +214,13 @@ impl Settings {
         let mut networks = self.all_networks();
         networks.sort_unstable_by_key(|network| network.id);
         let mut shared = Vec::new();
-        for NetworkSettings { id, mut nodes, multicast } in networks {
+        for NetworkSettings { id, mut nodes, multicast, delay } in networks {
             nodes.sort_unstable_by_key(|node| node.id);
             let multicast = multicast.map_or_else(|| "off".into(), |group| group.to_string());
             shared.push((format!("multicast of network {id}"), multicast));
+            if !delay.is_zero() {
+                shared.push((format!("delay of network {id}"), format!("{delay:?}")));
+            }
             let address =
                 |node: &NodeAddress| (format!("address of node {} in network {id}", node.id.0), node.token.to_string());
             shared.extend(nodes.iter().map(address));
@@ -231,7 +239,7 @@ impl Settings {
     pub(super) fn validate_networks(&self) -> Result<(), (&'static str, String)> {
         let config = self.for_engines().multiring_config();
         config.validate().map_err(|error| match error.setting {
-            "ring.id" | "ring.nodes" | "node" => ("network", error.problem),
+            "ring.id" | "ring.nodes" | "ring.delay" | "node" => ("network", error.problem),
             other => (other, error.problem),
         })
     }
@@ -306,6 +314,26 @@ address = \"198.51.100.5:5000\"
         assert_eq!((ring.timers.token_loss.as_millis(), ring.windows.global), (1_000, 999));
         let plain = read(GOOD).unwrap().multiring_config();
         assert_eq!(plain.of_ring(&plain.rings[0]).timers, RingTimeouts::lan(3));
+    }
+
+    #[test]
+    fn a_network_whose_nodes_are_far_apart_has_longer_timers_and_others_have_not() {
+        //= TM06 test
+        let far = GOOD.replace("id = 2\nmulticast", "id = 2\ndelay = \"50ms\"\nmulticast");
+        let settings = read(&far).unwrap();
+        settings.validate().unwrap();
+        let config = settings.multiring_config();
+        assert_eq!(config.of_ring(&config.rings[0]).timers, RingTimeouts::lan(3));
+        let timers = config.of_ring(&config.rings[1]).timers;
+        assert_eq!(timers, RingTimeouts::lan(3).far(3, Duration::from_millis(50)));
+        assert!(timers.token_loss > Duration::from_millis(3 * 3 * 50));
+        assert_ne!(settings.hash(), read(GOOD).unwrap().hash(), "all must say the same");
+        for most in ["1s", "0s", "250ms"] {
+            read(&far.replace("50ms", most)).unwrap().validate().unwrap();
+        }
+        let wrong = |delay: &str| read(&far.replace("\"50ms\"", delay)).unwrap_err();
+        assert!(wrong("\"2s\"").contains(": network.delay: "), "{}", wrong("\"2s\""));
+        assert!(wrong("50").contains(": network.delay: "), "{}", wrong("50"));
     }
 
     #[test]

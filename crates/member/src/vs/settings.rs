@@ -128,6 +128,21 @@ impl MembershipTimeouts {
         }
     }
 
+    /// The same where packets take up to `delay` longer on their way.
+    #[must_use]
+    pub fn far(&self, delay: Duration) -> Self {
+        //= TM06
+        Self {
+            silence: self.silence + delay * 8,
+            join: self.join + delay,
+            consensus: self.consensus + delay * 8,
+            repeat: self.repeat + delay,
+            attempt_max: self.attempt_max + delay * 8,
+            leave: self.leave + delay * 4,
+            ..*self
+        }
+    }
+
     fn validate(&self) -> Result<(), SettingsError> {
         let spans = [
             ("heartbeat", self.heartbeat),

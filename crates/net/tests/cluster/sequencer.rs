@@ -2,8 +2,8 @@
 //! miss. It uses every way to the network that there is.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Output, Packet,
-    Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Lane, Link, Malformed, Offers, Output,
+    Packet, Refused, Submission,
 };
 use consort_types::{
     Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
@@ -218,7 +218,7 @@ impl Engine for Sequencer {
         Capability {
             protocol: "test sequencer",
             services: &[Service::Agreed],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: self.needs_arrival_times,
             quorum: false,
             durable: self.durable,

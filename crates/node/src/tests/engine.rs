@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Destination, Engine, Fact, Lane, Link, Malformed,
-    Output, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
+    Offers, Output, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
 };
 use consort_types::{
     Class, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service,
@@ -210,7 +210,7 @@ impl Engine for Sequencer {
         Capability {
             protocol: "test",
             services: &[Service::Agreed],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: false,
             durable: false,

@@ -2,7 +2,9 @@
 use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, observe_kept_out, sum};
 use crate::trace::OfferRecord;
 use bytes::{Bytes, BytesMut};
-use consort_order::{Arrival, Delivery, Engine, Link, Output, Pressure, Refused, Submission, each_counter, state_of};
+use consort_order::{
+    Arrival, Delivery, Engine, Link, Offers, Output, Pressure, Refused, Submission, each_counter, state_of,
+};
 use consort_types::{Class, Instant, NodeId, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
 use std::collections::BTreeMap;
@@ -86,7 +88,11 @@ impl<E: Engine> Bare<E> {
             Output::Deliver(delivery) => deliver(delivery),
             Output::Offer(offer) => MachineOutput::Offer {
                 client: 0,
-                offer: OfferRecord { offer: offer.id.0, sum: sum(&offer.delivery.payload), strict: true },
+                offer: OfferRecord {
+                    offer: offer.id.0,
+                    sum: sum(&offer.delivery.payload),
+                    strict: self.engine.capability().offers == Offers::Likely,
+                },
             },
             Output::Revoke { offer, .. } => MachineOutput::Revoke { client: 0, offer: offer.0 },
             Output::Confirm { offer, delivery } => {

@@ -2,7 +2,8 @@
 //! something simpler than any real protocol, and to be broken in ways that each checker must notice.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Link, Output, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Delivery, Destination, Engine, Fact, Link, Offers, Output, Refused,
+    Submission,
 };
 use consort_types::{
     Class, Duration, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service, Ticket, View,
@@ -368,7 +369,7 @@ impl Engine for Sequencer {
         Capability {
             protocol: "sequencer",
             services: &[Service::Agreed, Service::Safe],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: false,
             durable: false,

@@ -3,7 +3,9 @@ use super::{Farewell, MultiRingPaxos};
 use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
-use consort_order::{AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Refused, Submission};
+use consort_order::{
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission,
+};
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
 /// How long a node that leaves waits for its messages.
@@ -16,7 +18,7 @@ impl Engine for MultiRingPaxos {
         Capability {
             protocol: "multiring-paxos",
             services: &[Service::Agreed],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: true,
             durable: false,

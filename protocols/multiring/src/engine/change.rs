@@ -111,6 +111,7 @@ impl MultiRing {
             self.close(&mut room, stage, &change.cut);
             self.output.push_back(Output::Install(closing.clone()));
             self.hand_out_rest(&mut room);
+            self.revoke_rest(&mut room);
             self.take_back(&mut room);
             self.queue.close_gate(change.view.id);
             if change.cut.apart {

@@ -7,7 +7,8 @@ use crate::packet::{Content, Packet};
 use crate::port::Phase;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission, Topic,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Pressure, Refused, Submission,
+    Topic,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -18,7 +19,7 @@ impl Engine for MultiRing {
         Capability {
             protocol: "multiring",
             services: &[Service::Agreed, Service::Safe],
-            optimistic: false,
+            offers: Offers::Fifo,
             needs_arrival_times: false,
             quorum: false,
             durable: false,

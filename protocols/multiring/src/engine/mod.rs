@@ -6,11 +6,13 @@
 //! relay     packets over several rings      change   from one view to the next
 //! reading   what nodes read, so that gateways need not send on the rest
 //! closing   what members that go on together tell and give each other before the next view
+//! early     what is offered before its place is known
 //! told      counters and state
 //! ```
 mod change;
 mod closing;
 mod contract;
+mod early;
 mod order;
 mod reading;
 mod relay;
@@ -34,6 +36,7 @@ use consort_member::vs::{Membership, PrimaryCall};
 use consort_order::{Output, SubmitQueue};
 use consort_types::{Incarnation, Instant, MemberId, Service, View};
 use consort_wire::pack::Body;
+use early::Early;
 use reading::{OwnReads, Readership};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -60,6 +63,8 @@ pub struct MultiRing {
     /// How many packets for other rings this node has sent, and which of those of others came.
     relayed: u64,
     heard: Heard,
+    /// How many messages were offered.
+    offered: u64,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
 }
@@ -87,6 +92,7 @@ struct Room {
     /// What a member was given last that lacks messages at the end of the view.
     answer: Option<Answer>,
     readership: Readership,
+    early: Early,
 }
 
 /// How far the installed view is from its end.
@@ -162,6 +168,7 @@ impl MultiRing {
             own_reads: OwnReads::default(),
             relayed: 0,
             heard: Heard::default(),
+            offered: 0,
             output: VecDeque::new(),
             counters: Counters::default(),
             config,
@@ -223,6 +230,7 @@ impl Room {
             tell_at: None,
             answer: None,
             readership: Readership::new(&tree, &view, index),
+            early: Early::default(),
             tree,
             view,
         }

@@ -19,6 +19,7 @@ impl MultiRing {
             if handed {
                 self.tell_soon(now);
             }
+            self.offer(now);
             if !(drained | obeyed | closed | handed | self.send_on(now)) {
                 break;
             }
@@ -101,7 +102,7 @@ impl MultiRing {
         }
         let own = sender == self.vs.me();
         let id = if own { self.queue.delivered(message.class, message.service) } else { None };
-        self.output.push_back(Output::Deliver(Delivery {
+        let delivery = Delivery {
             stream: OrderStream(0),
             position: key.position(),
             sender,
@@ -109,7 +110,8 @@ impl MultiRing {
             class: message.class,
             service: message.service,
             payload: message.into_bytes(),
-        }));
+        };
+        self.output.push_back(room.early.place(key, delivery));
     }
 
     /// Something was handed out: the others are to know soon.

@@ -1,5 +1,5 @@
 //! What the rings' engines hand out.
-use super::{MultiRing, Stage, cost_of};
+use super::{MultiRing, Stage, cost_of, early};
 use crate::carrier::{CarriedMessage, Carrier, CarrierContent};
 use crate::horizon::Horizon;
 use crate::key::{Key, RingNumber};
@@ -308,6 +308,9 @@ impl MultiRing {
                 return;
             }
             Taken::New => room.store.note_done(member, data.done),
+        }
+        if early::may_be_offered(&data.message) || crate::mutated!(self.config, EarlyAll) {
+            room.early.came(member, data.number);
         }
         room.wanted = room.wanted.max(key.stamp);
         if data.message.service == consort_types::Service::Safe {

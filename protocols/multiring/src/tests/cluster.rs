@@ -1,15 +1,19 @@
 //! Whole engines on rings that are networks of their own: packets get lost, hosts crash and come back, and any set of nodes is cut
 //! off on any one ring.
+use super::offers::Offers;
 use crate::config::Config;
 use crate::engine::MultiRing;
 use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use crate::packet::{Content, Packet, Piece, Relayed, RelayedContent};
 use bytes::Bytes;
-use consort_order::{Arrival, Destination, Engine, Fact, Lane, Output, Submission, Topic, each_counter, state_of};
+use consort_order::{
+    Arrival, Delivery, Destination, Engine, Fact, Lane, Output, Submission, Topic, each_counter, state_of,
+};
 use consort_ring::evs::{EvsEvent, EvsMessage, EvsTrace, check, check_end};
 use consort_types::{
-    Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, Ticket, View, ViewId, ViewKind,
+    Class, Duration, Incarnation, Instant, MemberId, NodeId, OfferId, OrderStream, Rng, Service, Ticket, View, ViewId,
+    ViewKind,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +38,7 @@ pub struct Host {
     woken: Option<Instant>,
     sent: u64,
     pub left: bool,
+    pub offers: Offers,
     /// When it has done all that it has begun.
     free: u64,
 }
@@ -82,6 +87,7 @@ pub fn rings(rings: &[&[u16]]) -> Vec<RingNodes> {
     let ring = |(number, nodes): (u8, &&[u16])| RingNodes {
         id: RingNumber(number),
         nodes: nodes.iter().copied().map(NodeId).collect(),
+        delay: Duration::ZERO,
     };
     (1..).zip(rings).map(ring).collect()
 }
@@ -117,6 +123,7 @@ impl Cluster {
                     woken: None,
                     sent: 0,
                     left: false,
+                    offers: Offers::default(),
                     free: 0,
                 },
             )
@@ -301,22 +308,16 @@ impl Cluster {
         let mut reads_less = false;
         match output {
             Output::Send { to, lane, packet } => self.send(node, to, lane, &packet),
-            Output::Deliver(delivery) => {
-                self.deliveries += 1;
-                let safe = delivery.service == Service::Safe;
-                self.safe += u64::from(safe);
-                let text = String::from_utf8(delivery.payload.to_bytes()[..].to_vec()).unwrap();
-                let text = text.trim_end_matches('.').to_owned();
-                if delivery.id.is_some()
-                    && let Some((_, took)) = self.took.get_mut(&text)
-                {
-                    *took = self.now;
-                }
-                let (position, sender) = (delivery.position, delivery.sender);
-                if delivery.id.is_some() {
-                    reads_less = self.step(node, &text);
-                }
-                self.event(node, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
+            Output::Deliver(delivery) => reads_less = self.on_place(node, &delivery, None),
+            Output::Confirm { offer, delivery } => reads_less = self.on_place(node, &delivery, Some(offer)),
+            Output::Offer(offer) => {
+                let (now, text) = (self.now, text_of(&offer.delivery));
+                let judged = self.hosts.get_mut(&node).unwrap().offers.offer(now, &offer, text);
+                self.judge(node, judged);
+            }
+            Output::Revoke { offer, .. } => {
+                let judged = self.hosts.get_mut(&node).unwrap().offers.revoke(offer);
+                self.judge(node, judged);
             }
             Output::Passed { position, sender, .. } => {
                 let (safe, text) = (false, PASSED.into());
@@ -326,9 +327,11 @@ impl Cluster {
                 let host = self.hosts.get_mut(&node).unwrap();
                 host.view = Some(view.clone());
                 let (regular, id) = (view.kind == ViewKind::Regular, view.id);
+                let judged = host.offers.end().filter(|_| regular);
                 if regular {
                     host.views.push(view.members.iter().map(|member| member.node.0).collect());
                 }
+                self.judge(node, judged);
                 self.event(node, EvsEvent::Installed(view));
                 if regular {
                     let now = self.instant();
@@ -352,6 +355,29 @@ impl Cluster {
             _ => {}
         }
         reads_less
+    }
+
+    /// A message has its place. Whether the node is to read less from here on.
+    fn on_place(&mut self, node: u16, delivery: &Delivery, offer: Option<OfferId>) -> bool {
+        self.deliveries += 1;
+        let safe = delivery.service == Service::Safe;
+        self.safe += u64::from(safe);
+        let (text, own) = (text_of(delivery), delivery.id.is_some());
+        let judged = self.hosts.get_mut(&node).unwrap().offers.place(offer, &text);
+        self.judge(node, judged);
+        if let Some((_, took)) = self.took.get_mut(&text).filter(|_| own) {
+            *took = self.now;
+        }
+        let (position, sender) = (delivery.position, delivery.sender);
+        let reads_less = own && self.step(node, &text);
+        self.event(node, EvsEvent::Delivered(EvsMessage { position, sender, safe, text }));
+        reads_less
+    }
+
+    fn judge(&mut self, node: u16, judged: Option<String>) {
+        if let Some(said) = judged {
+            self.unfit.get_or_insert(format!("{said}, at n{node}"));
+        }
     }
 
     fn event(&mut self, node: u16, event: EvsEvent) {
@@ -459,6 +485,7 @@ impl Cluster {
             return;
         }
         (host.up, host.woken, host.view) = (false, None, None);
+        host.offers = Offers::default();
         host.incarnation += 1;
         let incarnation = host.incarnation;
         host.engine = engine(&self.config, node, incarnation);
@@ -629,4 +656,10 @@ fn placed(trace: &EvsTrace) -> impl Iterator<Item = (Option<ViewId>, &EvsMessage
         EvsEvent::Delivered(message) => Some((view, message)),
         _ => None,
     })
+}
+
+/// What a message says.
+fn text_of(delivery: &Delivery) -> String {
+    let bytes = delivery.payload.to_bytes();
+    String::from_utf8_lossy(&bytes).trim_end_matches('.').to_owned()
 }

@@ -3,6 +3,7 @@ mod cluster;
 mod loops;
 #[cfg(feature = "mutants")]
 mod mutants;
+mod offers;
 mod parts;
 mod scenes;
 mod seeds;

@@ -38,7 +38,7 @@ fn settings_that_cannot_work_are_refused_and_say_why() {
     let apart = "ring.nodes: no gateway leads from ring 1 to ring 2; let a node stand in rings of both sides";
     assert_eq!(with(&[&[1, 2], &[3, 4]]), apart);
     let many = refusal(|config| {
-        let ring = |id| RingNodes { id: RingNumber(id), nodes: config.ring.members.clone() };
+        let ring = |id| RingNodes { id: RingNumber(id), nodes: config.ring.members.clone(), delay: Duration::ZERO };
         config.rings = (1..=128).map(ring).collect();
     });
     assert_eq!(many, "ring: there are 128; describe at most 127");

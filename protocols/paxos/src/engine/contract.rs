@@ -6,8 +6,8 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Output, PeerReach,
-    Refused, Retained, Submission,
+    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Offers, Output,
+    PeerReach, Refused, Retained, Submission,
 };
 use consort_types::{
     Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
@@ -23,7 +23,7 @@ impl Engine for Paxos {
         Capability {
             protocol: "paxos",
             services: &[Service::Agreed],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: true,
             durable: self.config.storage != Storage::Memory,

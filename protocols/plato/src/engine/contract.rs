@@ -3,7 +3,7 @@ use super::Plato;
 use crate::packet::PlatoPacket;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Offers, Output, PeerReach, Refused, Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 use consort_wire::Lane;
@@ -15,7 +15,7 @@ impl Engine for Plato {
         Capability {
             protocol: "plato",
             services: &[Service::Agreed, Service::Safe],
-            optimistic: true,
+            offers: Offers::Likely,
             needs_arrival_times: true,
             quorum: false,
             durable: false,

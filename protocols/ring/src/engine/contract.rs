@@ -8,7 +8,7 @@ use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::ViewNumbers;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Output, PeerReach, Pressure, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Offers, Output, PeerReach, Pressure, Refused, Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, ViewCause, ViewId};
 use consort_wire::Lane;
@@ -20,7 +20,7 @@ impl Engine for Ring {
         Capability {
             protocol: "ring",
             services: &[Service::Agreed, Service::Safe],
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: false,
             durable: false,

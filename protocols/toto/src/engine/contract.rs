@@ -4,7 +4,7 @@ use crate::config::Early;
 use crate::packet::TotoPacket;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Output, PeerReach, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, PeerReach, Refused, Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
@@ -18,7 +18,7 @@ impl Engine for Toto {
                 Early::No => &[Service::Agreed, Service::Safe],
                 Early::Causal => &[Service::Causal, Service::Agreed, Service::Safe],
             },
-            optimistic: false,
+            offers: Offers::None,
             needs_arrival_times: false,
             quorum: false,
             durable: false,
