@@ -1,5 +1,7 @@
 //! Random schedules over random rings, in trees and in loops.
-use super::cluster::{Cluster, config};
+use super::cluster::{Cluster, MS, config};
+use crate::config::Config;
+use crate::key::RingNumber;
 use consort_member::Policy;
 use consort_types::{Duration, Rng, Service};
 
@@ -72,6 +74,17 @@ fn draw_blocks(seed: u64, cluster: &mut Cluster) {
     }
 }
 
+/// Now and then the nodes of a ring are far from each other, as they are told.
+fn draw_far(seed: u64, config: &mut Config) -> Option<(RingNumber, u64)> {
+    //= TM06 test
+    let mut rng = Rng::new(seed).fork(0xfa2);
+    let at = rng.below(config.rings.len() as u64) as usize;
+    let delay = rng.between(5, 60) * MS;
+    let ring = config.rings.get_mut(at).filter(|_| rng.chance(0.1))?;
+    ring.delay = Duration::from_nanos(delay);
+    Some((ring.id, delay))
+}
+
 fn disturb(cluster: &mut Cluster, rng: &mut Rng) {
     let nodes = cluster.nodes();
     let node = nodes[rng.below(nodes.len() as u64) as usize];
@@ -118,8 +131,10 @@ pub fn play(seed: u64) -> Result<Played, String> {
     config.tell = Duration::from_millis(rng.between(1, 20));
     config.ring.primary = [Policy::None, Policy::Majority][rng.below(2) as usize].clone();
     config.timers_percent = [100, 100, 60, 150][rng.below(4) as usize];
+    let far = draw_far(seed, &mut config);
     let mut cluster = Cluster::new(seed, config);
     draw_blocks(seed, &mut cluster);
+    cluster.slow.extend(far);
     let choosy = [0.0, 0.7, 1.0, 1.0][rng.below(4) as usize];
     cluster.choosy = cluster.nodes().into_iter().filter(|_| rng.chance(choosy)).collect();
     cluster.run([0, 1_500, 2_500][rng.below(3) as usize]);
