@@ -428,6 +428,12 @@ impl Producers {
         if follows { Ok(()) } else { Err(NumberRefused::Missing) }
     }
 
+    /// Whether a numbered message may still take effect at some place behind this one: what it follows may be on its way.
+    pub(crate) fn may_count(&self, numbered: &Numbered) -> bool {
+        let record = self.records.get(&numbered.producer);
+        self.counts() && record.is_some_and(|record| record.epoch == numbered.epoch && numbered.number > record.last)
+    }
+
     /// So many numbered messages took effect at a place.
     pub(crate) fn advance(&mut self, numbered: &Numbered, messages: usize, place: HistoryPlace) {
         //= E03

@@ -4,7 +4,7 @@ use crate::limits::SMALL_FRAME;
 use crate::output::FrameQueue;
 use consort_types::{Instant, NodeId, OfferId, Service};
 use consort_wire::Payload;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// Which offers a client lets be revoked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,9 @@ const AGAIN: u8 = 3;
 pub(crate) struct OpenOffers {
     undo: Undo,
     told: u64,
+    /// Their numbers ascend.
     open: VecDeque<OpenOffer>,
+    numbers: BTreeMap<OfferId, u64>,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,7 @@ struct OpenOffer {
 
 impl OpenOffers {
     pub(crate) const fn new(undo: Undo) -> Self {
-        Self { undo, told: 0, open: VecDeque::new() }
+        Self { undo, told: 0, open: VecDeque::new(), numbers: BTreeMap::new() }
     }
 
     /// Offers a message, unless it is on offer.
@@ -73,6 +75,7 @@ impl OpenOffers {
         self.told += 1;
         event::put_offer(out.put(offered.multicast.len()), self.told, offered.free_until.since(now), offered);
         let again = (self.undo == Undo::Latest).then(|| offered.clone());
+        self.numbers.insert(offered.id, self.told);
         self.open.push_back(OpenOffer { number: self.told, id: offered.id, again, times });
     }
 
@@ -90,11 +93,14 @@ impl OpenOffers {
         let Some(at) = self.position(id) else { return false };
         //= G43
         let Undo::Latest = self.undo else {
-            self.open.remove(at).iter().for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
+            self.remove(at).iter().for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
             return true;
         };
         let behind = self.open.split_off(at + 1);
-        let revoked = self.open.pop_back();
+        for open in &behind {
+            self.numbers.remove(&open.id);
+        }
+        let revoked = self.remove(at);
         behind.iter().rev().chain(&revoked).for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
         self.put_again(out, now, behind.iter());
         true
@@ -104,10 +110,10 @@ impl OpenOffers {
     /// before all that is on offer.
     pub(crate) fn confirm(&mut self, out: &mut FrameQueue, now: Instant, offered: &PendingOffer) {
         let first = self.open.front().is_none_or(|open| open.id == offered.id);
-        let undone = if self.undo == Undo::Latest && !first { std::mem::take(&mut self.open) } else { VecDeque::new() };
+        let undone = if self.undo == Undo::Latest && !first { self.take() } else { VecDeque::new() };
         undone.iter().rev().for_each(|open| event::put_revoke(out.put(SMALL_FRAME), open.number));
         self.offer(out, now, offered);
-        let confirmed = self.position(offered.id).and_then(|at| self.open.remove(at));
+        let confirmed = self.position(offered.id).and_then(|at| self.remove(at));
         confirmed.iter().for_each(|open| event::put_confirm(out.put(SMALL_FRAME), open.number));
         self.put_again(out, now, undone.iter().filter(|open| open.id != offered.id));
     }
@@ -118,7 +124,19 @@ impl OpenOffers {
     }
 
     fn position(&self, id: OfferId) -> Option<usize> {
-        self.open.iter().position(|open| open.id == id)
+        let number = self.numbers.get(&id)?;
+        self.open.binary_search_by_key(number, |open| open.number).ok()
+    }
+
+    fn remove(&mut self, at: usize) -> Option<OpenOffer> {
+        let open = self.open.remove(at)?;
+        self.numbers.remove(&open.id);
+        Some(open)
+    }
+
+    fn take(&mut self) -> VecDeque<OpenOffer> {
+        self.numbers.clear();
+        std::mem::take(&mut self.open)
     }
 }
 

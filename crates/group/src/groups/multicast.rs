@@ -23,7 +23,11 @@ impl Groups {
     /// This daemon's clients that would get a payload if it had its place here, each once, and what stands where in it; none
     /// where it is no client's message, or nobody may get it. Nothing changes by asking.
     pub fn recipients(&mut self, sender: MemberId, payload: &Payload) -> Option<(MulticastLayout, &[ClientId])> {
-        let Ok(Ordered::Multicast { client, told, .. }) = ordered::decode(payload) else { return None };
+        let Ok(Ordered::Multicast { client, told, numbered }) = ordered::decode(payload) else { return None };
+        //= G40
+        if numbered.is_some_and(|numbered| !self.producers.may_count(&numbered)) {
+            return None;
+        }
         match self.on_multicast((sender, client), payload, told, None) {
             Ok(GroupDelivery::Multicast { told, recipients, .. }) => Some((told, recipients)),
             _ => None,

@@ -509,3 +509,25 @@ fn members_of_a_view_that_counts_agree_whatever_happened_before() {
         }
     }
 }
+
+#[test]
+fn what_can_have_no_effect_any_more_is_not_offered() {
+    //= G40 test
+    let mut cluster = cluster();
+    cluster.count(&[0, 1, 2]);
+    let first = open(&mut cluster, 0, P, false).unwrap();
+    (0..3).for_each(|me| drop(step(cluster.groups(me), 1, &join(1, "g"))));
+    let offered = |cluster: &mut Cluster, message: &Payload| {
+        cluster.groups(1).recipients(daemon(0), message).map_or(0, |(_, who)| who.len())
+    };
+    let [one, two, three] = [1, 2, 3].map(|number| numbered(P, first.epoch, number));
+    assert_eq!([&one, &two].map(|message| offered(&mut cluster, message)), [1, 1], "the second may follow the first");
+    assert_eq!(send(&mut cluster, 0, &one), None);
+    assert_eq!([&one, &two].map(|message| offered(&mut cluster, message)), [0, 1], "the first came before");
+    let second = open(&mut cluster, 1, P, true).unwrap();
+    assert_eq!(offered(&mut cluster, &three), 0, "another connection has the producer");
+    let next = numbered(P, second.epoch, 2);
+    assert_eq!(offered(&mut cluster, &next), 1);
+    cluster.install(&[0, 1]);
+    assert_eq!(offered(&mut cluster, &next), 0, "the view does not count yet");
+}
