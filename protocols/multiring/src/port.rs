@@ -6,7 +6,7 @@ use crate::key::RingNumber;
 use crate::layout::RingNodes;
 use consort_order::{Engine, Submission, Topic};
 use consort_ring::Ring;
-use consort_types::{Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View, ViewId};
+use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Service, View, ViewId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One ring at this node.
@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 pub struct Port {
     /// Its number.
     pub number: RingNumber,
+    /// How far its nodes are from each other.
+    pub delay: Duration,
     /// Its engine.
     pub ring: Ring,
     /// Its configuration.
@@ -87,6 +89,7 @@ impl Port {
             .map_err(|error| ConfigError { setting: error.setting, problem: error.problem })?;
         Ok(Self {
             number: ring.id,
+            delay: ring.delay,
             ring: engine,
             view: None,
             closing: false,
@@ -275,7 +278,7 @@ mod tests {
     #[test]
     fn the_word_that_a_view_begins_goes_before_messages_that_wait_for_all_to_begin() {
         //= TM30 test
-        let rings = vec![RingNodes { id: RingNumber(1), nodes: vec![NodeId(1)], delay: consort_types::Duration::ZERO }];
+        let rings = vec![RingNodes { id: RingNumber(1), nodes: vec![NodeId(1)], delay: Duration::ZERO }];
         let config = Config::new(NodeId(1), rings.clone());
         let mut port = Port::new(&config, &rings[0], Incarnation(1)).unwrap();
         let now = Instant::ZERO;

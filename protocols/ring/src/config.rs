@@ -235,6 +235,7 @@ impl RingTimeouts {
             hold_cancel: self.hold_cancel + way_and_back,
             join: self.join + delay,
             consensus: self.consensus + rotation * 4 + way_and_back * 2,
+            recovery_max: self.recovery_max + rotation * 4,
             leave: self.leave + way_and_back * 2,
             ..self
         }

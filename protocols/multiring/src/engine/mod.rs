@@ -205,7 +205,8 @@ impl MultiRing {
     /// The ring that this node sends its own messages on.
     fn home(&self) -> Option<RingNumber> {
         //= TM11
-        self.ports.iter().find(|(_, port)| port.in_view.is_some()).map(|(ring, _)| *ring)
+        let carried = self.ports.iter().filter(|(_, port)| port.in_view.is_some());
+        carried.min_by_key(|(ring, port)| (port.delay, **ring)).map(|(ring, _)| *ring)
     }
 
     /// The rings by which the view's messages come to this node, but for one of them.

@@ -133,6 +133,36 @@ fn an_offer_takes_no_longer_than_a_delivery_in_a_ring_alone() {
 }
 
 #[test]
+fn a_gateway_sends_on_the_nearer_of_its_rings() {
+    //= TM11 test
+    let mut cluster = sites(50);
+    for _ in 0..20 {
+        cluster.submit(4, Service::Fifo, 100);
+        cluster.submit(3, Service::Fifo, 100);
+        let before = [2, 5].map(|node| cluster.hosts[&node].offers.made.len());
+        cluster.run(2);
+        let offered = [2, 5].map(|node| cluster.hosts[&node].offers.made.len());
+        assert!(offered[0] > before[0] && offered[1] > before[1], "each within its site");
+        cluster.run(20);
+    }
+    at_rest(&mut cluster);
+}
+
+#[test]
+fn a_ring_forms_however_far_its_nodes_are() {
+    //= TM06 test
+    for (delay, nodes) in [(1_000, 3..=5), (250, 3..=12)] {
+        let second: Vec<u16> = nodes.collect();
+        let mut settings = config(&[&[1, 2, 3], &second]);
+        settings.rings[1].delay = Duration::from_millis(delay);
+        let mut cluster = Cluster::new(1, settings);
+        cluster.slow.insert(RingNumber(2), delay * MS);
+        cluster.run(40_000);
+        assert_eq!(cluster.together().len(), 1, "{delay} ms: {}", cluster.states());
+    }
+}
+
+#[test]
 fn what_asks_for_more_than_its_senders_order_is_not_offered() {
     //= TM70 test
     let mut cluster = sites(20);
