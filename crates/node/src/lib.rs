@@ -47,7 +47,7 @@ pub use consort_session::listing::Transport;
 pub use consort_session::{
     Disconnect, DisconnectReason, Limits, OUTPUT_PIECES, SlowLimits, SlowPolicies, SlowPolicy, SlowRule,
 };
-pub use consort_types::{ClientId, Instant, Position, Service, Ticket};
+pub use consort_types::{ClientId, Instant, Position, Ticket};
 pub use consort_wire::{Identity, Proof};
 pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
@@ -59,7 +59,7 @@ use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
 use consort_order::{Arrival, Fact, Link, Offers};
-use consort_types::{Duration, MemberId, NodeId, OrderStream, View, ViewId};
+use consort_types::{Duration, MemberId, NodeId, OrderStream, Service, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
 use declarations::Declaring;
