@@ -15,7 +15,7 @@ pub struct Config {
     pub global: RingId,
     /// How often a ring skips while somebody waits for it: messages wait half of it on average for an idle ring.
     pub delta_t: Duration,
-    /// Whether a ring skips further than its clock says where others have waited for it: it makes up for distance. Off only to
+    /// Whether a ring skips further than its clock says where it comes late: it makes up for distance. Off only to
     /// show what that is worth.
     pub compensates: bool,
     /// Whether rings skip although nobody waits for them, as the paper's do. On only for its figures.

@@ -3,13 +3,13 @@
 //! | kind | fields |
 //! |---|---|
 //! | 1 of the ring | a packet of Ring Paxos |
-//! | 2 wanted | slot (8), how long was waited, in nanoseconds (8) |
+//! | 2 wanted | slot (8), the slot that the ring has reached there (8), the slot of now there (8) |
 //!
 //! Every message in a ring has before its bytes the number of the view it was sent in (8), and its own among those of its
 //! class that its sender sent in that view (8).
+use crate::pace::Wanted;
 use crate::slot::{RingId, Slot};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::Duration;
 use consort_wire::{Malformed, Payload, Reader};
 
 /// How many bytes a [`Stamp`] takes.
@@ -30,12 +30,7 @@ pub enum Content {
     /// Something of the ring's own.
     Ring(consort_paxos::packet::Packet),
     /// Messages wait for this ring.
-    Wanted {
-        /// The slot that it must reach.
-        slot: Slot,
-        /// How long messages have waited for this ring at most, since it was said last.
-        waited: Duration,
-    },
+    Wanted(Wanted),
 }
 
 impl consort_wire::Packet for Packet {
@@ -46,10 +41,9 @@ impl consort_wire::Packet for Packet {
                 head.put_u8(1);
                 packet.encode(head)
             }
-            Content::Wanted { slot, waited } => {
+            Content::Wanted(Wanted { slot, reached, clock }) => {
                 head.put_u8(2);
-                head.put_u64(slot.0);
-                head.put_u64(u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX));
+                [slot, reached, clock].into_iter().for_each(|slot| head.put_u64(slot.0));
                 Bytes::new()
             }
         }
@@ -61,13 +55,13 @@ impl consort_wire::Packet for Packet {
         let content = match reader.u8("kind")? {
             1 => Content::Ring(consort_paxos::packet::Packet::decode(bytes.slice(2..))?),
             2 => {
-                let slot = Slot(reader.u64("slot")?);
-                if slot > Slot::LAST {
-                    return Err(reader.bad("slot"));
-                }
-                let waited = Duration::from_nanos(reader.u64("waited")?);
+                let mut slot = |name| {
+                    let slot = Slot(reader.u64(name)?);
+                    if slot > Slot::LAST { Err(reader.bad(name)) } else { Ok(slot) }
+                };
+                let wanted = Wanted { slot: slot("slot")?, reached: slot("reached")?, clock: slot("clock")? };
                 reader.end("wanted")?;
-                Content::Wanted { slot, waited }
+                Content::Wanted(wanted)
             }
             _ => return Err(reader.bad("kind")),
         };

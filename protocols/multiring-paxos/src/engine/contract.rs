@@ -55,7 +55,7 @@ impl Engine for MultiRingPaxos {
                     engine.handle_packet(now, arrival, packet);
                 }
             }
-            Content::Wanted { slot, waited } => self.on_wanted(now, ring, slot, waited),
+            Content::Wanted(said) => self.on_wanted(now, ring, said),
         }
         self.settle(now);
     }

@@ -78,8 +78,6 @@ struct Waiting {
     since: Instant,
     /// Not before this time it is asked again.
     ask_at: Instant,
-    /// The longest wait that is over and was not told yet.
-    longest: Duration,
 }
 
 /// How far this node is with leaving.

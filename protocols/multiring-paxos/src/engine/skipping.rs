@@ -1,11 +1,11 @@
 //! Rings that are idle skip while somebody waits for them.
 use super::MultiRingPaxos;
 use crate::merge::Wait;
-use crate::pace::believed;
+use crate::pace::{Pace, Wanted, believed};
 use crate::packet::{Content, Packet};
 use crate::slot::{RingId, Slot};
 use consort_order::{Destination, Lane, Output};
-use consort_types::{Duration, Instant};
+use consort_types::Instant;
 
 impl MultiRingPaxos {
     /// The furthest slot that any ring has come to, as far as this node has read.
@@ -21,9 +21,8 @@ impl MultiRingPaxos {
         let due: Vec<_> = due.filter_map(|(ring, waiting)| Some((*ring, waiting.slot?))).collect();
         for (ring, slot) in due {
             let Some(waiting) = self.waits.get_mut(&ring) else { continue };
-            let waited = now.since(waiting.since).max(waiting.longest);
-            (waiting.ask_at, waiting.longest) = (now + self.config.delta_t, Duration::ZERO);
-            self.ask(now, ring, slot, waited);
+            waiting.ask_at = now + self.config.delta_t;
+            self.ask(now, ring, slot);
         }
     }
 
@@ -39,7 +38,6 @@ impl MultiRingPaxos {
                 (None, Some(_)) => waiting.since = now,
                 (Some(_), None) => {
                     let waited = now.since(waiting.since);
-                    waiting.longest = waiting.longest.max(waited);
                     self.counters.longest_wait = self.counters.longest_wait.max(waited);
                 }
                 _ => {}
@@ -48,24 +46,32 @@ impl MultiRingPaxos {
         }
     }
 
-    fn ask(&mut self, now: Instant, ring: RingId, slot: Slot, waited: Duration) {
-        let Some(leader) = self.rings.get(&ring).and_then(|engine| engine.leader()) else { return };
+    fn ask(&mut self, now: Instant, ring: RingId, slot: Slot) {
+        let Some(engine) = self.rings.get(&ring) else { return };
+        let Some(leader) = engine.leader() else { return };
+        let reached = Slot(engine.learner().head().slots).plus(1);
+        let said = Wanted { slot, reached, clock: self.clock.slot(now, self.furthest()) };
         if leader == self.me.node {
-            return self.on_wanted(now, ring, slot, waited);
+            return self.on_wanted(now, ring, said);
         }
         self.counters.asked += 1;
-        let packet = Packet { ring, content: Content::Wanted { slot, waited } };
+        let packet = Packet { ring, content: Content::Wanted(said) };
         self.output.push_back(Output::Send { to: Destination::One(leader), lane: Lane::Reliable, packet });
     }
 
     /// Somebody waits for a ring: its coordinator skips now, and goes on for a while.
-    pub(super) fn on_wanted(&mut self, now: Instant, ring: RingId, slot: Slot, waited: Duration) {
+    pub(super) fn on_wanted(&mut self, now: Instant, ring: RingId, said: Wanted) {
         //= MP42
-        let slot = believed(slot, self.furthest());
-        //= MP43
-        let waited = if self.config.compensates { waited } else { Duration::ZERO };
+        let furthest = self.furthest();
+        let [slot, clock] = [said.slot, said.clock].map(|slot| believed(slot, furthest));
+        if self.clock.heard(now, clock) > self.config.delta_t {
+            self.paces.values_mut().for_each(Pace::forget_skips);
+        }
         if let Some(pace) = self.paces.get_mut(&ring) {
-            pace.heard(now, slot, waited, self.config.delta_t);
+            pace.heard(now, slot);
+            if self.config.compensates {
+                pace.make_up(Wanted { clock, ..said }, self.config.delta_t);
+            }
             self.skip_on(now);
         }
     }
@@ -94,6 +100,7 @@ impl MultiRingPaxos {
         if let Some(engine) = self.rings.get_mut(&ring).filter(|engine| engine.may_skip()) {
             self.counters.skips += 1;
             engine.skip(now, to.0);
+            self.paces.entry(ring).or_default().skipped(to);
         }
     }
 

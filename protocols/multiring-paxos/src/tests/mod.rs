@@ -7,6 +7,7 @@ mod log;
 mod mutants;
 mod parts;
 mod reference;
+mod regions;
 mod scenes;
 mod schedule;
 mod seeds;

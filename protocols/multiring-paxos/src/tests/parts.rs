@@ -2,7 +2,7 @@
 use super::cluster::config;
 use crate::config::Config;
 use crate::outgoing::Outgoing;
-use crate::pace::{Pace, SlotClock, believed};
+use crate::pace::{Pace, SlotClock, Wanted, believed};
 use crate::packet::{Content, Packet, Stamp, stamp, unstamp};
 use crate::slot::{RingId, Slot};
 use crate::turns::{HELD_MAX, Turn, Turns};
@@ -25,8 +25,8 @@ fn bytes(packet: &Packet) -> Bytes {
 #[test]
 fn packets_read_back_and_no_mutation_panics() {
     let recover = consort_paxos::packet::Packet { log: LogId(7), content: consort_paxos::packet::Content::Recover };
-    let wanted = Content::Wanted { slot: Slot(99), waited: Duration::from_micros(5) };
-    for content in [Content::Ring(recover), wanted] {
+    let wanted = Wanted { slot: Slot(99), reached: Slot(5), clock: Slot(77) };
+    for content in [Content::Ring(recover), Content::Wanted(wanted)] {
         let packet = Packet { ring: RingId(3), content };
         assert_eq!(Packet::decode(bytes(&packet)), Ok(packet.clone()));
         consort_wire::mutate::each(&bytes(&packet), 2_000, |mutated| {
@@ -35,8 +35,12 @@ fn packets_read_back_and_no_mutation_panics() {
             }
         });
     }
-    let far = Packet { ring: RingId(3), content: Content::Wanted { slot: Slot(u64::MAX), waited: DELTA_T } };
-    assert_eq!(Packet::decode(bytes(&far)).unwrap_err().what, "slot");
+    let last = Slot(u64::MAX);
+    let far = [Wanted { slot: last, ..wanted }, Wanted { reached: last, ..wanted }, Wanted { clock: last, ..wanted }];
+    for (wanted, what) in far.into_iter().zip(["slot", "reached", "clock"]) {
+        let packet = Packet { ring: RingId(3), content: Content::Wanted(wanted) };
+        assert_eq!(Packet::decode(bytes(&packet)).unwrap_err().what, what);
+    }
 }
 
 #[test]
@@ -56,6 +60,9 @@ fn a_clock_goes_on_from_a_ring_that_is_more_than_a_second_ahead() {
     assert_eq!(clock.slot(Instant(2_000 * MS), Slot(3 * second)), Slot(2 * second), "a second is not more");
     assert_eq!(clock.slot(Instant(2_000 * MS), Slot(9 * second)), Slot(9 * second));
     assert_eq!(clock.slot(Instant(3_000 * MS), Slot(9 * second)), Slot(10 * second));
+    assert_eq!(clock.heard(Instant(3_000 * MS), Slot(11 * second)), Duration::from_secs(1));
+    assert_eq!(clock.heard(Instant(3_000 * MS), Slot(7 * second)), Duration::ZERO);
+    assert_eq!(clock.slot(Instant(3_000 * MS), Slot(1)), Slot(11 * second), "no less than another's");
     assert_eq!(clock.slot(Instant(u64::MAX), Slot::LAST), Slot::LAST, "nothing overflows");
 }
 
@@ -64,33 +71,79 @@ fn a_ring_skips_each_delta_t_for_a_second_after_somebody_waited() {
     //= MP41 test
     let mut pace = Pace::default();
     assert!(pace.due().is_none() && !pace.is_due(Instant(5 * MS), DELTA_T));
-    pace.heard(Instant(5 * MS), Slot(1), Duration::ZERO, DELTA_T);
+    pace.heard(Instant(5 * MS), Slot(1));
     assert!(pace.is_due(Instant(5 * MS), DELTA_T) && !pace.is_due(Instant(6 * MS), DELTA_T));
     assert_eq!(pace.due(), Some(Instant(7 * MS)));
     let skips = (7..3_000).filter(|ms| pace.is_due(Instant(ms * MS), DELTA_T)).count();
     assert_eq!((skips, pace.due()), (499, None));
 }
 
+/// What is said where a ring has reached this slot, so many slots late.
+fn late(reached: u64, by: u64) -> Wanted {
+    Wanted { slot: Slot(reached + 1), reached: Slot(reached), clock: Slot(reached + by) }
+}
+
 #[test]
-fn a_ring_runs_ahead_by_what_others_waited_and_falls_back_slowly() {
+fn a_ring_runs_ahead_by_what_it_comes_late_and_falls_back_slowly() {
     //= MP43 test
+    const SLOTS: u64 = Slot::PER_SECOND / 1_000;
     let mut pace = Pace::default();
+    let ahead = |pace: &Pace| (pace.target(Slot(1_000)).0 - 1_000) / SLOTS;
+    pace.make_up(late(1_000, 42 * SLOTS), DELTA_T);
+    assert_eq!(ahead(&pace), 0, "nothing was skipped yet");
+    pace.heard(Instant(0), Slot(1));
+    pace.skipped(Slot(1_000));
+    pace.make_up(late(999, 42 * SLOTS), DELTA_T);
+    assert_eq!(ahead(&pace), 0, "that is of before");
+    pace.make_up(late(1_000, 42 * SLOTS + 10), DELTA_T);
+    assert_eq!(ahead(&pace), 40, "all that exceeds delta_t");
+    pace.make_up(late(1_001, 42 * SLOTS + 10), DELTA_T);
+    assert_eq!(ahead(&pace), 40, "nothing has come yet with what it makes up for");
+    pace.skipped(Slot(2_000));
+    pace.make_up(late(1_999, 42 * SLOTS + 10), DELTA_T);
+    pace.make_up(late(2_000, 12 * SLOTS + 10), DELTA_T);
+    assert_eq!(ahead(&pace), 50);
+    (0..450).for_each(|at| assert!(pace.is_due(Instant(2 * at * MS), DELTA_T)));
+    assert_eq!(ahead(&pace), 41, "in a second a hundredth of it is taken back");
+}
+
+#[test]
+fn a_ring_that_stood_does_not_run_ahead_for_that_and_none_runs_far() {
+    //= MP43 test
+    let half = Slot::PER_SECOND / 2;
     let ahead = |pace: &Pace| pace.target(Slot(1_000)).0 - 1_000;
-    pace.heard(Instant(0), Slot(1), Duration::from_millis(12), DELTA_T);
-    let after_one = ahead(&pace);
-    assert_eq!(after_one, 2 * Slot::PER_SECOND / 1_000, "a fifth of what exceeds delta_t");
-    assert!(pace.is_due(Instant(0), DELTA_T) && ahead(&pace) < after_one);
-    for _ in 0..1_000 {
-        pace.heard(Instant(0), Slot(1), Duration::MAX, DELTA_T);
+    let mut pace = Pace::default();
+    pace.heard(Instant(0), Slot(1));
+    pace.skipped(Slot(1_000));
+    pace.make_up(late(1_000, half + 10), DELTA_T);
+    assert_eq!(ahead(&pace), 0, "it stood");
+    for at in 1..20 {
+        pace.skipped(Slot(1_000 * at));
+        pace.make_up(late(1_000 * at, half / 2), DELTA_T);
     }
-    assert_eq!(ahead(&pace), Slot::PER_SECOND / 2, "and never by more than half a second");
+    assert_eq!(ahead(&pace), half);
+}
+
+#[test]
+fn what_was_reached_before_a_pause_or_by_another_clock_says_nothing() {
+    //= MP43 test
+    let quarter = Slot::PER_SECOND / 4;
+    let mut pace = Pace::default();
+    pace.heard(Instant(0), Slot(1));
+    pace.skipped(Slot(1_000));
+    pace.heard(Instant(2_000 * MS), Slot(1));
+    pace.make_up(late(1_000, quarter), DELTA_T);
+    pace.skipped(Slot(2_000));
+    pace.forget_skips();
+    pace.make_up(late(2_000, quarter), DELTA_T);
+    assert_eq!(pace.target(Slot(9_000)), Slot(9_000));
 }
 
 #[test]
 fn a_ring_skips_to_what_is_waited_for_unless_that_cannot_be() {
     //= MP42 test
     let mut pace = Pace::default();
-    pace.heard(Instant(0), Slot(77), Duration::ZERO, DELTA_T);
+    pace.heard(Instant(0), Slot(77));
     assert_eq!((pace.target(Slot(5)), pace.target(Slot(99))), (Slot(77), Slot(99)));
     assert_eq!(believed(Slot(77), Slot(5)), Slot(77));
     assert_eq!(believed(Slot::LAST, Slot(5)), Slot(5 + 60 * Slot::PER_SECOND));

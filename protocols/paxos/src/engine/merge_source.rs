@@ -5,24 +5,34 @@ use crate::ballot::{Item, LogId};
 use crate::coordinator::Role;
 use consort_types::{Instant, NodeId};
 
+/// Of the window of instances skips fill this part at most.
+const SKIPS: usize = 4;
+
 impl Paxos {
     /// Who leads, as far as this node knows.
     pub fn leader(&self) -> Option<NodeId> {
         self.leader.as_ref().map(|lead| lead.ballot.owner.node)
     }
 
-    /// Whether this node leads, and may propose.
+    /// Whether this node leads, and may propose to skip.
     pub fn may_skip(&self) -> bool {
+        //= X95
         let Role::Leading(leading) = &self.role else { return false };
-        let open = leading.open.values().any(|open| matches!(open.item, Item::Skip(_)));
-        let full = leading.open.len() >= self.config.window;
-        self.learner.next() >= leading.inherited && !open && !full
+        let (window, skips) = (self.config.window, self.open_skips().count());
+        let full = leading.open.len() >= window || skips >= (window / SKIPS).max(1);
+        self.learner.next() >= leading.inherited && !full
     }
 
-    /// Proposes that the slots below `to` are nobody's, where this node may. One skip is under way at a time.
+    fn open_skips(&self) -> impl Iterator<Item = u64> {
+        let open = if let Role::Leading(leading) = &self.role { Some(&leading.open) } else { None };
+        open.into_iter().flatten().filter_map(|(_, open)| if let Item::Skip(to) = open.item { Some(to) } else { None })
+    }
+
+    /// Proposes that the slots below `to` are nobody's, where this node may and none proposes as much.
     pub fn skip(&mut self, now: Instant, to: u64) {
         //= X91
-        if !self.may_skip() || to <= self.learner.head().slots + 1 {
+        let furthest = self.open_skips().max().unwrap_or(0).max(self.learner.head().slots + 1);
+        if !self.may_skip() || to <= furthest {
             return;
         }
         let Role::Leading(leading) = &mut self.role else { return };

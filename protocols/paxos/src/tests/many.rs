@@ -15,17 +15,28 @@ fn skips(solo: &mut Solo, to: u64) -> bool {
 }
 
 #[test]
-fn a_coordinator_skips_where_that_leads_on_and_once_at_a_time() {
+fn a_coordinator_skips_where_that_leads_on() {
     //= X91 test
     let (mut solo, ballot) = Solo::leading(3);
     assert!(!skips(&mut solo, 1), "the next slot is free already");
-    assert!(skips(&mut solo, 90) && !skips(&mut solo, 95), "one is under way");
     let at = solo.engine.learner().next();
-    let vote = Content::Vote { ballot, at, incarnations: Incarnations::default() };
-    solo.hand(other(1), vote);
-    assert_eq!(solo.engine.learner().entry(at).map(|entry| entry.item.clone()), Some(Item::Skip(90)));
-    assert_eq!(solo.engine.learner().head().slots, 89);
-    assert!(!skips(&mut solo, 90) && skips(&mut solo, 91));
+    assert!(skips(&mut solo, 90) && !skips(&mut solo, 90) && skips(&mut solo, 95), "each leads further");
+    for (at, to) in [(at, 90), (at + 1, 95)] {
+        let vote = Content::Vote { ballot, at, incarnations: Incarnations::default() };
+        solo.hand(other(1), vote);
+        assert_eq!(solo.engine.learner().entry(at).map(|entry| entry.item.clone()), Some(Item::Skip(to)));
+        assert_eq!(solo.engine.learner().head().slots, to - 1);
+    }
+    assert!(!skips(&mut solo, 95) && skips(&mut solo, 96));
+}
+
+#[test]
+fn skips_leave_room_for_messages() {
+    //= X95 test
+    let (mut solo, _) = Solo::leading(3);
+    let proposed = (2..=400).filter(|to| skips(&mut solo, *to)).count();
+    assert_eq!(proposed, 64, "a quarter of the window");
+    assert!(!solo.engine.may_skip());
 }
 
 #[test]
