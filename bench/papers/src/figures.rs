@@ -20,6 +20,7 @@ mod multiring;
 mod page;
 mod plato;
 mod plot;
+mod recovery;
 mod regions;
 mod ring;
 mod ring_grid;
@@ -38,7 +39,7 @@ mod toto_cable;
 mod toto_graph;
 mod toto_loads;
 
-use all::{Figure, Run};
+use all::Figure;
 use figure::Outcome;
 use lab::Lab;
 use lexopt::prelude::*;
@@ -78,16 +79,11 @@ struct Selection {
 enum Verdict {
     Reproduced,
     Missed,
-    NotYet,
 }
 
 impl Verdict {
-    fn of(outcome: Option<&Outcome>) -> Self {
-        match outcome {
-            Some(outcome) if outcome.is_reproduced() => Self::Reproduced,
-            Some(_) => Self::Missed,
-            None => Self::NotYet,
-        }
+    fn of(outcome: &Outcome) -> Self {
+        if outcome.is_reproduced() { Self::Reproduced } else { Self::Missed }
     }
 
     /// Its class on the page.
@@ -95,7 +91,6 @@ impl Verdict {
         match self {
             Self::Reproduced => "good",
             Self::Missed => "bad",
-            Self::NotYet => "open",
         }
     }
 }
@@ -105,7 +100,6 @@ impl fmt::Display for Verdict {
         f.pad(match self {
             Self::Reproduced => "reproduced",
             Self::Missed => "missed",
-            Self::NotYet => "not yet",
         })
     }
 }
@@ -115,21 +109,19 @@ impl fmt::Display for Verdict {
 struct Tally {
     reproduced: usize,
     missed: usize,
-    not_yet: usize,
 }
 
 impl Tally {
-    fn of(ran: &[(&Figure, Option<Outcome>)]) -> Self {
-        let count = |verdict| ran.iter().filter(|(_, outcome)| Verdict::of(outcome.as_ref()) == verdict).count();
-        Self { reproduced: count(Verdict::Reproduced), missed: count(Verdict::Missed), not_yet: count(Verdict::NotYet) }
+    fn of(ran: &[(&Figure, Outcome)]) -> Self {
+        let count = |verdict| ran.iter().filter(|(_, outcome)| Verdict::of(outcome) == verdict).count();
+        Self { reproduced: count(Verdict::Reproduced), missed: count(Verdict::Missed) }
     }
 }
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reproduced, missed, not_yet } = self;
-        let all = reproduced + missed + not_yet;
-        write!(f, "{reproduced} reproduced, {missed} missed, {not_yet} not yet, of {all}")
+        let Self { reproduced, missed } = self;
+        write!(f, "{reproduced} reproduced, {missed} missed, of {}", reproduced + missed)
     }
 }
 
@@ -206,10 +198,7 @@ fn read(words: Vec<OsString>) -> Result<Command, String> {
 }
 
 fn list() -> String {
-    let line = |figure: &Figure| match figure.run {
-        Run::With(_) => format!("{:<26} {}\n", figure.name(), figure.title),
-        Run::NotYet(why) => format!("{:<26} {}\n{:<26} not yet: {why}\n", figure.name(), figure.title, ""),
-    };
+    let line = |figure: &Figure| format!("{:<26} {}\n", figure.name(), figure.title);
     all::ALL.iter().map(line).collect()
 }
 
@@ -225,21 +214,16 @@ pub fn printed(words: Vec<OsString>) -> Result<String, String> {
 }
 
 /// Runs what is selected and tells of each; the last line counts.
-fn run(selection: &Selection, tell: &mut dyn FnMut(&str)) -> Result<Vec<(&'static Figure, Option<Outcome>)>, String> {
+fn run(selection: &Selection, tell: &mut dyn FnMut(&str)) -> Result<Vec<(&'static Figure, Outcome)>, String> {
     static ALL: [Figure; 73] = all::ALL;
     let lab = Lab::new(selection.seed, selection.quick);
     let wanted = |figure: &&Figure| selection.names.is_empty() || selection.names.contains(&figure.name());
     let mut ran = Vec::new();
     for figure in ALL.iter().filter(wanted) {
         let began = Instant::now();
-        let outcome = match figure.run {
-            Run::With(run) => Some(run(&lab).map_err(|error| format!("{}: {error}", figure.name()))?),
-            Run::NotYet(_) => None,
-        };
-        if outcome.is_some() {
-            eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), figure.name());
-        }
-        tell(&text::figure(figure, outcome.as_ref()));
+        let outcome = (figure.run)(&lab).map_err(|error| format!("{}: {error}", figure.name()))?;
+        eprintln!("{:>6.1} s  {}", began.elapsed().as_secs_f64(), figure.name());
+        tell(&text::figure(figure, &outcome));
         ran.push((figure, outcome));
     }
     tell(&format!("{}\n", Tally::of(&ran)));
@@ -247,11 +231,11 @@ fn run(selection: &Selection, tell: &mut dyn FnMut(&str)) -> Result<Vec<(&'stati
 }
 
 /// Each chart of what ran, as `FIGURE.svg` and `FIGURE.png`, with a number where there are several.
-fn save_plots(folder: Option<&Path>, ran: &[(&Figure, Option<Outcome>)]) -> Result<(), String> {
+fn save_plots(folder: Option<&Path>, ran: &[(&Figure, Outcome)]) -> Result<(), String> {
     let Some(folder) = folder else { return Ok(()) };
     let failed = |path: &Path, error| format!("--plots: {} cannot be written: {error}", path.display());
     std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    let charts = ran.iter().flat_map(|(figure, outcome)| outcome.iter().map(move |outcome| (figure, &outcome.charts)));
+    let charts = ran.iter().map(|(figure, outcome)| (figure, &outcome.charts));
     for (figure, charts) in charts {
         for (number, chart) in charts.iter().enumerate() {
             let number = if charts.len() > 1 { format!("-{}", number + 1) } else { String::new() };
@@ -333,10 +317,14 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let axis = figure::Axis::linear("x");
         let chart = figure::Chart { title: "t".into(), x: axis, y: axis, curves: Vec::new() };
-        let figure = |number| Figure { paper: figure::Paper::Toto, number, title: "", run: Run::NotYet("") };
-        let outcome = |charts| Some(Outcome { charts, ..Outcome::default() });
+        let figure = |number| Figure { paper: figure::Paper::Toto, number, title: "", run: |_| Err(String::new()) };
+        let outcome = |charts| Outcome { charts, ..Outcome::default() };
         let (one, two, none) = (figure("figure-5.1"), figure("figure-6"), figure("table-9"));
-        let ran = [(&one, outcome(vec![chart.clone()])), (&two, outcome(vec![chart.clone(), chart])), (&none, None)];
+        let ran = [
+            (&one, outcome(vec![chart.clone()])),
+            (&two, outcome(vec![chart.clone(), chart])),
+            (&none, outcome(Vec::new())),
+        ];
         save_plots(Some(&place.path().join("new/plots")), &ran).unwrap();
         let found = std::fs::read_dir(place.path().join("new/plots")).unwrap();
         let names: BTreeSet<_> = found.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -353,7 +341,7 @@ mod tests {
         let selection = Selection { names: vec!["toto/equations".into()], seed: 1, quick: true };
         let mut text = String::new();
         let ran = run(&selection, &mut |told| text += told).unwrap();
-        assert_eq!((ran.len(), Tally::of(&ran).not_yet), (1, 0));
+        assert_eq!(ran.len(), 1);
         assert!(text.contains("toto/equations: Latency by equations"), "{text}");
         assert!(text.ends_with(&format!("{}\n", Tally::of(&ran))), "{text}");
     }

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-cargo papers list               every figure and table of the papers, and which are not run yet
+cargo papers list               every figure and table of the papers
 cargo papers run FIGURE...      runs figures, as `toto/table-2`, or all with --all: what the paper states beside what comes out
 cargo papers report             runs all and writes one page with every plot: --to FILE (default consort-figures.html)
                                --plots FOLDER, of run and report: each plot as SVG and PNG (of report beside the page)

@@ -1,12 +1,13 @@
 //! Multi-Ring Paxos over streams that lose nothing: servers whose interfaces have one rate, and processes whose cores take time
 //! for each packet. Messages come from clients at the processes, and what is handed out at some of them is noted.
+mod faults;
 mod host;
 mod plan;
 
 use bytes::{Bytes, BytesMut};
 use consort_multiring_paxos::packet::Packet;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Payload, Submission};
-use consort_types::{Class, Duration, Incarnation, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
+use consort_types::{Class, Duration, Instant, MemberId, NodeId, OrderStream, Rng, Service, ViewKind};
 use consort_wire::Packet as _;
 use host::{Frame, Host, Interface};
 pub use plan::{Load, Plan, Process, Site};
@@ -47,10 +48,11 @@ enum Happens {
     Sends {
         process: usize,
     },
-    /// A process hears that another one has gone.
-    Gone {
+    /// A process hears that another one has gone, or is back.
+    Hears {
         process: usize,
         peer: NodeId,
+        link: Link,
     },
 }
 
@@ -77,8 +79,8 @@ pub struct Streams<'a> {
     heap: BTreeMap<(Instant, u64), Happens>,
     hosts: Vec<Host>,
     servers: Vec<Interface>,
-    /// When each message was sent, by its number.
-    sent: Vec<Instant>,
+    /// When each message was sent, by its number, and whether by a client that waits for it.
+    sent: Vec<(Instant, bool)>,
     /// What follows the number in a message.
     filling: Bytes,
     watched: Vec<bool>,
@@ -93,7 +95,7 @@ impl<'a> Streams<'a> {
     /// What is wrong with the settings, or that no ring came about.
     pub fn start(plan: &'a Plan, seed: u64, watched: &[usize]) -> Result<Self, String> {
         let mut rng = Rng::new(seed).fork(0x57ea);
-        let hosts: Result<Vec<_>, String> = (0..plan.processes.len()).map(|me| Host::new(plan, me)).collect();
+        let hosts: Result<Vec<_>, String> = (0..plan.processes.len()).map(|me| Host::new(plan, me, 1)).collect();
         let servers = (0..plan.servers()).map(|server| Interface::new(&plan.site, &mut rng.fork(server as u64)));
         let mut streams = Self {
             plan,
@@ -123,7 +125,7 @@ impl<'a> Streams<'a> {
         };
         while let Some(process) = (0..self.hosts.len()).find(|process| lacks(self, *process)) {
             if self.now.since(Instant::ZERO) > FORMED {
-                let state = consort_order::state_of(&self.hosts[process].engine, self.now);
+                let state = self.describe(process);
                 return Err(format!("process {process} is not in a view of all after {FORMED:?}: {state}"));
             }
             self.run(Duration::from_millis(50))?;
@@ -173,22 +175,6 @@ impl<'a> Streams<'a> {
         self.hosts.iter().map(|host| host.counter(name)).sum()
     }
 
-    /// A server goes down with all its processes; others hear of it as soon as word comes.
-    pub fn kill(&mut self, server: usize) {
-        let of = |at: &usize| self.plan.processes[*at].server == server;
-        let gone: Vec<_> = (0..self.hosts.len()).filter(of).collect();
-        for peer in gone {
-            let host = &mut self.hosts[peer];
-            host.up = false;
-            let waiting: Vec<_> = host.cores.values_mut().flat_map(|core| core.waiting.drain(..)).collect();
-            waiting.iter().for_each(|frame| self.note_read(frame));
-            for process in 0..self.hosts.len() {
-                let at = self.now + (self.plan.delay)(server, self.plan.processes[process].server);
-                self.schedule(at, Happens::Gone { process, peer: node(peer) });
-            }
-        }
-    }
-
     fn happen(&mut self, happens: Happens) {
         match happens {
             Happens::Start { process } => {
@@ -201,9 +187,9 @@ impl<'a> Streams<'a> {
             Happens::Arrives { frame } => self.arrive(frame),
             Happens::Read { process, ring } => self.read(process, ring),
             Happens::Sends { process } => self.submit(process),
-            Happens::Gone { process, peer } => {
+            Happens::Hears { process, peer, link } => {
                 if self.hosts[process].up {
-                    self.hosts[process].engine.handle_link(self.now, peer, Link::Down);
+                    self.hosts[process].engine.handle_link(self.now, peer, link);
                     self.drain(process);
                 }
             }
@@ -273,7 +259,7 @@ impl<'a> Streams<'a> {
         core.free = core.free.max(now);
         let Some(frame) = core.waiting.pop_front() else { return };
         self.note_read(&frame);
-        let from = MemberId { node: node(frame.from), incarnation: Incarnation(1) };
+        let from = MemberId { node: node(frame.from), incarnation: frame.incarnation };
         let arrival = Arrival { at: now, from, lane: frame.lane };
         self.hosts[process].engine.handle_packet(now, arrival, frame.packet);
         self.drain(process);
@@ -288,7 +274,8 @@ impl<'a> Streams<'a> {
     /// A packet is out of its stream: its sender has room for others.
     fn note_read(&mut self, frame: &Frame) {
         let ring = frame.packet.ring.0;
-        if let Some(core) = self.hosts[frame.from].cores.get_mut(&ring) {
+        let host = &mut self.hosts[frame.from];
+        if let Some(core) = host.cores.get_mut(&ring).filter(|_| host.incarnation == frame.incarnation) {
             core.unread -= frame.len;
         }
         self.read_on(frame.from, ring);
@@ -302,10 +289,15 @@ impl<'a> Streams<'a> {
         if let Load::Every(interval, _) = load {
             self.schedule(self.now + interval, Happens::Sends { process });
         }
+        let waits = matches!(load, Load::Clients(..));
+        self.send_message(process, load.ring(), self.filling.clone(), waits);
+    }
+
+    fn send_message(&mut self, process: usize, ring: u8, filling: Bytes, waits: bool) {
         let number = Bytes::copy_from_slice(&(self.sent.len() as u64).to_le_bytes());
-        let payload: Payload = [number, self.filling.clone()].into_iter().collect();
-        self.sent.push(self.now);
-        let stream = OrderStream(u16::from(load.ring()));
+        let payload: Payload = [number, filling].into_iter().collect();
+        self.sent.push((self.now, waits));
+        let stream = OrderStream(u16::from(ring));
         let submission = Submission { class: Class::Client, service: Service::Agreed, stream, payload };
         if let Err(refused) = self.hosts[process].engine.submit(self.now, submission) {
             self.failed.get_or_insert(format!("process {process} refuses a message: {refused}"));
@@ -336,12 +328,13 @@ impl<'a> Streams<'a> {
 
     fn hand_out(&mut self, at: usize, delivery: &Delivery) {
         let given = self.hosts[at].hand_out(&self.plan.site, self.now);
-        if delivery.id.is_some() && matches!(self.plan.processes[at].load, Load::Clients(..)) {
+        let number = delivery.payload.read_from(0).take().map_or(0, u64::from_le_bytes);
+        let (sent, waits) = self.sent[number as usize];
+        if delivery.id.is_some() && waits {
             self.schedule(given, Happens::Sends { process: at });
         }
         if self.watched[at] {
-            let number = delivery.payload.read_from(0).take().map_or(0, u64::from_le_bytes);
-            let took = given.since(self.sent[number as usize]);
+            let took = given.since(sent);
             let sender = process(delivery.sender.node);
             let ring = self.plan.processes[sender].load.ring();
             self.given.push(Given { at: given, process: at, ring, sender, took });
@@ -356,7 +349,8 @@ impl<'a> Streams<'a> {
         };
         for to in receivers {
             let at = self.hosts[from].write(&self.plan.site, self.now, ring, len);
-            let frame = Frame { from, to, lane, len, packet: packet.clone() };
+            let incarnation = self.hosts[from].incarnation;
+            let frame = Frame { from, incarnation, to, lane, len, packet: packet.clone() };
             self.schedule(at, Happens::Written { frame });
         }
     }

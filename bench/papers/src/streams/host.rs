@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone)]
 pub struct Frame {
     pub from: usize,
+    pub incarnation: Incarnation,
     pub to: usize,
     pub lane: Lane,
     pub len: usize,
@@ -31,6 +32,7 @@ pub struct Core {
 
 pub struct Host {
     pub engine: MultiRingPaxos,
+    pub incarnation: Incarnation,
     pub up: bool,
     /// How many members its view has.
     pub members: usize,
@@ -41,10 +43,11 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(plan: &Plan, me: usize) -> Result<Self, String> {
-        let engine = MultiRingPaxos::new(plan.config(me), Incarnation(1)).map_err(|error| error.to_string())?;
+    pub fn new(plan: &Plan, me: usize, incarnation: u64) -> Result<Self, String> {
+        let incarnation = Incarnation(incarnation);
+        let engine = MultiRingPaxos::new(plan.config(me), incarnation).map_err(|error| error.to_string())?;
         let cores = plan.processes[me].rings.iter().map(|ring| (*ring, Core::default())).collect();
-        Ok(Self { engine, up: true, members: 0, cores, handed: Instant::ZERO, timer: None })
+        Ok(Self { engine, incarnation, up: true, members: 0, cores, handed: Instant::ZERO, timer: None })
     }
 
     /// A packet of a ring is written. Returns when.
