@@ -28,6 +28,7 @@ mod joiner;
 mod keepers;
 mod leadership;
 mod lies;
+mod merge;
 mod networks;
 mod options;
 mod outcome;

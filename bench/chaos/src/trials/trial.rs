@@ -2,7 +2,8 @@
 use super::outcome::Figures;
 use super::site::Site;
 use super::{
-    attack, hosts, insider, joiner, leadership, networks, readers, replica, rings, sessions, sites, slow, standby,
+    attack, hosts, insider, joiner, leadership, merge, networks, readers, replica, rings, sessions, sites, slow,
+    standby,
 };
 
 /// One fault, and what it may cost.
@@ -20,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 32] = [
+pub static TRIALS: [Trial; 33] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -103,6 +104,11 @@ pub static TRIALS: [Trial; 32] = [
         name: "sites",
         about: "two sites 50 ms apart: what stays near is as fast as one ring; the line is cut and joined: a table",
         run: sites::apart,
+    },
+    Trial {
+        name: "merge",
+        about: "one, two and four rings of Ring Paxos against one by itself: what a delivery costs, and idle rings: a table",
+        run: merge::compared,
     },
     Trial {
         name: "sessions",

@@ -13,14 +13,17 @@ use consort_wire::pack::Chunk;
 impl MultiRingPaxos {
     /// Takes what the rings have decided, and hands out what is certain; whether anything was.
     pub(super) fn merge_on(&mut self) -> bool {
-        let mut any = false;
+        let before = self.counters.handed_out;
         loop {
             self.feed();
-            let Some(merged) = self.merge.hand_out() else { break };
-            any = true;
-            self.on_merged(merged);
+            let fed = self.counters.handed_out;
+            while let Some(merged) = self.merge.hand_out() {
+                self.on_merged(merged);
+            }
+            if self.counters.handed_out == fed {
+                return fed > before;
+            }
         }
-        any
     }
 
     fn feed(&mut self) {
