@@ -6,6 +6,7 @@
 //! On them stand the ring's own membership (in `consort-ring`, for it lives on the ring's token) and the view-synchronous
 //! one for engines without a token: [`vs`].
 
+mod distance;
 mod gathering;
 mod hearing;
 mod meeting;
@@ -20,6 +21,7 @@ pub mod vs;
 #[cfg(test)]
 mod tests;
 
+pub use distance::{Clocks, DELAY_LEAST, DELAY_MOST, Distances};
 pub use gathering::{Gathering, JoinEffect, Overdue};
 pub use hearing::{Hearing, HearingTable};
 pub use meeting::{Encounter, Summons, stranger_wants};

@@ -1,5 +1,7 @@
 //! What every membership tells: whom it wants in the next view, and where it is. Each protocol has these among its packets,
 //! with a kind byte of its own before them.
+use crate::Clocks;
+use crate::distance::{CLOCKS_LEN, ECHO_LEN};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::{MemberId, NodeId, ViewId};
 use consort_wire::cursor::VIEW_ID_LEN;
@@ -27,12 +29,14 @@ pub struct Proposal {
     pub leave: bool,
     /// Counts its gatherings, so that a late packet of an earlier one is known.
     pub episode: u64,
+    /// For measuring the way. Few packets have any: the others shall not be as large.
+    pub clocks: Box<Clocks>,
 }
 
 /// Says where the sender is and whom it hears, on the data path, in every state, under every load.
 ///
 /// Bytes: flags 1 (bit 0 settled, bit 1 wants present), view 18, wants 18, counted members (10 each), counted heard (2
-/// each), counted annotation, padding to the end.
+/// each), clocks (see [`Clocks`]), counted annotation, padding to the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Beacon {
     /// The view it has installed.
@@ -45,6 +49,8 @@ pub struct Beacon {
     pub wants: Option<ViewId>,
     /// Whether its view works, and it is not about to leave it.
     pub settled: bool,
+    /// For measuring the way. Few packets have any: the others shall not be as large.
+    pub clocks: Box<Clocks>,
     /// What the layer above wants carried.
     pub annotation: Bytes,
     /// Bytes added so that the beacon proves that full datagrams pass.
@@ -52,11 +58,12 @@ pub struct Beacon {
 }
 
 impl Proposal {
-    /// Writes the counted lists: proc and fail (10 a member), heard (2 a node).
+    /// Writes the counted lists: proc and fail (10 a member), heard (2 a node). Then the clocks.
     pub fn encode_lists(&self, head: &mut BytesMut) {
         head.put_members(&self.proc);
         head.put_members(&self.fail);
         head.put_nodes(&self.heard);
+        self.clocks.encode(head);
     }
 
     /// Reads the lists, which are the last that a JOIN says; all else is left as by default.
@@ -67,8 +74,9 @@ impl Proposal {
         let proc = reader.members("proc")?.into_iter().collect();
         let fail = reader.members("fail")?.into_iter().collect();
         let heard = reader.nodes("heard")?;
+        let clocks = Box::new(Clocks::decode(&mut reader)?);
         reader.end("join")?;
-        Ok(Self { proc, fail, heard, ..Self::default() })
+        Ok(Self { proc, fail, heard, clocks, ..Self::default() })
     }
 }
 
@@ -80,6 +88,7 @@ impl Beacon {
         head.put_view_id(self.wants.unwrap_or_default());
         head.put_members(&self.members);
         head.put_nodes(&self.heard);
+        self.clocks.encode(head);
         head.put_count(self.annotation.len());
         head.put_slice(&self.annotation);
         head.put_bytes(0, self.padding);
@@ -87,7 +96,9 @@ impl Beacon {
 
     /// The bytes it takes without padding, the kind byte among them.
     pub fn bare_len(&self) -> usize {
-        8 + 2 * VIEW_ID_LEN + self.members.len() * MEMBER_LEN + self.heard.len() * 2 + self.annotation.len()
+        let clocks = CLOCKS_LEN + self.clocks.echoes.len() * ECHO_LEN;
+        let lists = self.members.len() * MEMBER_LEN + self.heard.len() * 2 + self.annotation.len();
+        8 + 2 * VIEW_ID_LEN + lists + clocks
     }
 
     /// Reads what stands behind the kind byte.
@@ -100,6 +111,7 @@ impl Beacon {
         let wants = optional(&mut reader, wanted, "wants")?;
         let members = reader.members("members")?;
         let heard = reader.nodes("heard")?;
+        let clocks = Box::new(Clocks::decode(&mut reader)?);
         let n = reader.count(1, "annotation")?;
         let annotation = Bytes::copy_from_slice(reader.take(n, "annotation")?);
         let padding = reader.rest();
@@ -109,7 +121,7 @@ impl Beacon {
         if padding.iter().any(|byte| *byte != 0) {
             return Err(reader.bad("padding"));
         }
-        Ok(Self { view, members, heard, wants, settled, annotation, padding: padding.len() })
+        Ok(Self { view, members, heard, wants, settled, clocks, annotation, padding: padding.len() })
     }
 }
 

@@ -1,5 +1,7 @@
 //! One node among the others: whom it hears and keeps out, which numbers it knows, and what it tells of itself.
-use crate::{ANNOTATION_MAX, Beacon, Hearing, HearingTable, Hearsay, Proposal, Quarantine, Sets, ViewNumbers};
+use crate::{
+    ANNOTATION_MAX, Beacon, Distances, Hearing, HearingTable, Hearsay, Proposal, Quarantine, Sets, ViewNumbers,
+};
 use bytes::Bytes;
 use consort_order::PeerReach;
 use consort_types::{Duration, Instant, MemberId, NodeId, Primary, Rng, Ticket, View, ViewCause, ViewId, ViewKind};
@@ -11,6 +13,8 @@ pub struct Presence {
     pub(crate) me: MemberId,
     /// Who hears whom.
     pub heard: HearingTable,
+    /// How far the others are.
+    pub distances: Distances,
     /// Who is kept out for a while.
     pub quarantine: Quarantine,
     /// The numbers of views.
@@ -45,6 +49,7 @@ impl Presence {
         Self {
             me,
             heard: HearingTable::new(beacon * 3 + beacon / 2),
+            distances: Distances::new(me),
             quarantine: Quarantine::default(),
             numbers: ViewNumbers::default(),
             wants: None,
@@ -178,8 +183,9 @@ impl Presence {
     pub fn beacon(&mut self, now: Instant, view: ViewId, members: &[MemberId], settled: bool, room: usize) -> Beacon {
         //= M50
         let (heard, members) = (self.hears(now), members.to_vec());
+        let clocks = Box::new(self.distances.clocks(now, &heard));
         let annotation = self.annotation.clone();
-        let beacon = Beacon { view, members, heard, wants: self.wants, settled, annotation, padding: 0 };
+        let beacon = Beacon { view, members, heard, wants: self.wants, settled, clocks, annotation, padding: 0 };
         let padded = self.beacons.is_multiple_of(10);
         let padding = if padded { room.saturating_sub(beacon.bare_len()) } else { 0 };
         self.beacons += 1;
@@ -203,11 +209,13 @@ impl Presence {
 
     /// What this node says while it gathers.
     pub fn proposal(&self, now: Instant, sets: &Sets) -> Proposal {
+        let heard = self.hears(now);
         Proposal {
             proc: sets.proc.clone(),
             fail: sets.fail.clone(),
             number: self.numbers.highest(),
-            heard: self.hears(now),
+            clocks: Box::new(self.distances.clocks(now, &heard)),
+            heard,
             leave: false,
             episode: self.episode,
         }

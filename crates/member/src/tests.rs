@@ -23,6 +23,7 @@ fn presence(nodes: &[u16]) -> Presence {
             heard,
             wants: None,
             settled: true,
+            clocks: Box::default(),
             annotation: Bytes::new(),
             padding: 0,
         };

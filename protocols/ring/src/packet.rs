@@ -24,6 +24,7 @@ pub use crate::requests::RUN_LEN;
 use crate::requests::Requests;
 pub use crate::{SEQ_END, STAMP_END};
 use bytes::{BufMut, Bytes, BytesMut};
+pub use consort_member::Clocks;
 pub use consort_member::packet::{Beacon, NUMBER_MAX, Proposal};
 use consort_member::packet::{flags, optional};
 use consort_types::{MemberId, NodeId, Seq};
@@ -144,7 +145,7 @@ pub struct Token {
 /// Who the sender thinks should form a ring, and who should not. Sent again and again while it gathers.
 ///
 /// Bytes: kind 1, flags 1 (bit 0 leave, bit 1 attempt present), number 8, ring 18, episode 8, attempt 18, then three
-/// counted lists: proc and fail (10 a member), heard (2 a node).
+/// counted lists: proc and fail (10 a member), heard (2 a node); then the clocks (see [`consort_member::Clocks`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Join {
     /// Whom it wants.

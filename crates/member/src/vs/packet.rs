@@ -3,8 +3,8 @@
 //!
 //! | kind | packet | fields behind the kind byte |
 //! |---|---|---|
-//! | 0x80 | join | flags 1 (bit 0 leave), number 8, episode 8, counted proc and fail (10 each), counted heard (2 each) |
-//! | 0x81 | beacon | flags 1 (bit 0 settled, bit 1 wants), view 18, wants 18, counted members (10), heard (2), annotation, padding |
+//! | 0x80 | join | flags 1 (bit 0 leave), number 8, episode 8, counted proc and fail (10 each), counted heard (2 each), clocks (see [`crate::Clocks`]) |
+//! | 0x81 | beacon | flags 1 (bit 0 settled, bit 1 wants), view 18, wants 18, counted members (10), heard (2), clocks, annotation, padding |
 //! | 0x82 | propose | view 18, counted members (10 each) |
 //! | 0x83 | told | view 18, old view 18, hollow 1, counted pairs held 8, stable 8, counted links (20: network 1, configuration 18, before 1) |
 //! | 0x84 | plan | view 18, counted members (10), counted old views: view 18, hollow 1, counted members (2: index), counted entries (18: held, holder 2, stable), counted links (22: member 2: index, link 20) |

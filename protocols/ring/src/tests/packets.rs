@@ -6,6 +6,7 @@ use crate::packet::{
 };
 use crate::requests::Requests;
 use bytes::BytesMut;
+use consort_member::Clocks;
 use consort_wire::Packet as _;
 
 fn bytes(packet: &RingPacket) -> Bytes {
@@ -13,6 +14,10 @@ fn bytes(packet: &RingPacket) -> Bytes {
     let body = packet.encode(&mut head);
     head.extend_from_slice(&body);
     head.freeze()
+}
+
+fn clocks() -> Clocks {
+    Clocks { stamp: 77, delay: 50_000, echoes: [(NodeId(2), 5), (NodeId(3), u32::MAX)].into() }
 }
 
 fn recovered(content: DataContent) -> Recovered {
@@ -67,6 +72,7 @@ fn samples() -> Vec<RingPacket> {
                 heard: [NodeId(2), NodeId(3)].into(),
                 leave: false,
                 episode: 4,
+                clocks: Box::new(clocks()),
             },
             ring,
             attempt: Some(ring),
@@ -78,6 +84,7 @@ fn samples() -> Vec<RingPacket> {
             heard: [NodeId(4)].into(),
             wants: None,
             settled: true,
+            clocks: Box::new(clocks()),
             annotation: Bytes::from_static(b"hash"),
             padding: 100,
         }),
@@ -117,7 +124,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             }
             RingPacket::Token(token) if token.stamp > 0 => TOKEN_LEN + STAMP_LEN,
             RingPacket::Token(_) => TOKEN_LEN + 2 * RUN_LEN,
-            RingPacket::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2,
+            RingPacket::Join(_) => 54 + 3 * 2 + 3 * 10 + 2 * 2 + 10 + 2 * 6,
             RingPacket::Beacon(beacon) => beacon.bare_len() + 100,
             RingPacket::Commit(_) => bytes.len(),
             RingPacket::Ack(_) => 35,

@@ -144,6 +144,7 @@ fn a_later_incarnation_that_spoke_once_shuts_nobody_out() {
             heard: (1..=3).map(NodeId).collect(),
             wants: None,
             settled: true,
+            clocks: Box::default(),
             annotation: Bytes::new(),
             padding: 0,
         };

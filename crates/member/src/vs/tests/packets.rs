@@ -2,7 +2,7 @@
 use super::{Cluster, MembershipPacket, Message};
 use crate::vs::packet::{HoldingsEntry, HoldingsPlan, OldView};
 use crate::vs::{Link, MembershipState};
-use crate::{Beacon, Proposal};
+use crate::{Beacon, Clocks, Proposal};
 use bytes::{Bytes, BytesMut};
 use consort_order::{Arrival, Lane};
 use consort_types::{Duration, Instant, MemberId, NodeId, ViewId};
@@ -10,6 +10,10 @@ use consort_wire::Packet as _;
 
 const VIEW: ViewId = ViewId { number: 77, representative: MemberId::new(1, 5) };
 const LINK: Link = Link { network: 3, configuration: VIEW, before: 2 };
+
+fn clocks() -> Clocks {
+    Clocks { stamp: 77, delay: 50_000, echoes: [(NodeId(1), 5), (NodeId(9), u32::MAX)].into() }
+}
 
 fn samples() -> Vec<MembershipPacket> {
     let members = vec![MemberId::new(1, 5), MemberId::new(2, 9)];
@@ -23,6 +27,7 @@ fn samples() -> Vec<MembershipPacket> {
             heard: [NodeId(2)].into(),
             leave: false,
             episode: 3,
+            clocks: Box::new(clocks()),
         }),
         MembershipPacket::Beacon(Beacon {
             view: VIEW,
@@ -30,6 +35,7 @@ fn samples() -> Vec<MembershipPacket> {
             heard: [NodeId(2)].into(),
             wants: Some(VIEW),
             settled: true,
+            clocks: Box::new(clocks()),
             annotation: Bytes::from_static(b"sum"),
             padding: 7,
         }),

@@ -55,6 +55,7 @@ fn f35_numbers_at_their_ends_are_read_or_refused_but_never_wrapped() {
             heard,
             wants: None,
             settled: true,
+            clocks: Box::default(),
             annotation,
             padding: 0,
         })

@@ -187,6 +187,7 @@ fn f51_all_nodes_order_members_alike_and_no_list_is_cut() {
         heard: all.iter().map(|member| member.node).collect(),
         leave: false,
         episode: 1,
+        ..Proposal::default()
     };
     let join = Join { proposal, ring, attempt: None };
     let mut held = crate::holdings::HoldingsMap::default();

@@ -197,6 +197,7 @@ impl Net {
             heard,
             wants: None,
             settled: true,
+            clocks: Box::default(),
             annotation: Bytes::new(),
             padding: 0,
         };
