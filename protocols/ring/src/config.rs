@@ -22,8 +22,11 @@ pub struct RingConfig {
     pub starvation_guard: Option<u32>,
     /// What the ring does while there is nothing to say.
     pub idling: IdleHold,
-    /// When to give up waiting.
+    /// When to give up waiting, where packets take no time on their way.
     pub timers: RingTimeouts,
+    /// How long packets are under way between its members at least, as far as the timers go, one way. What is measured and is
+    /// longer takes its place.
+    pub delay: Duration,
     /// How many bytes of accepted messages may wait for their place. Sessions grant far less to each client.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -293,6 +296,7 @@ impl RingConfig {
             starvation_guard: Some(1024),
             idling: IdleHold::PARK,
             timers,
+            delay: Duration::ZERO,
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
             receive_room: u32::MAX as usize,
@@ -412,6 +416,13 @@ impl RingConfig {
             })?;
         }
         Ok(())
+    }
+
+    /// When to give up waiting among `n` members, where a packet was measured to take so long on its way.
+    pub fn timeouts(&self, n: usize, measured: Duration) -> RingTimeouts {
+        //= M60
+        let delay = self.delay.max(measured);
+        if delay.is_zero() { self.timers } else { self.timers.far(n, delay) }
     }
 
     /// The settings that all members must share, as text to be hashed into every envelope.

@@ -1,16 +1,16 @@
 //! What all states share.
 use crate::RingId;
-use crate::config::RingConfig;
+use crate::config::{RingConfig, RingTimeouts};
 use crate::counters::Counters;
 use crate::flow;
 use crate::grant_backoff::GrantBackoff;
 use crate::packet::{Proposal, RingPacket};
-use crate::timer::{RingTimers, Timer};
+use crate::timer::{RingTimers, Span, Timer};
 use crate::tuning::SocketBacklog;
 use consort_member::{CeilingRecord, Hearsay, Presence};
 use consort_order::SubmitQueue;
 use consort_order::{Arrival, Destination, Output};
-use consort_types::{Incarnation, Instant, MemberId, NodeId, Service};
+use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Service};
 use consort_wire::Lane;
 use std::collections::VecDeque;
 
@@ -21,6 +21,10 @@ pub(crate) struct RingIo {
     pub me: MemberId,
     pub queue: SubmitQueue,
     pub timers: RingTimers,
+    /// How far the farthest two of those are that matter now, one way, as the timers have it.
+    pub delay: Duration,
+    /// When to give up waiting now.
+    pub timeouts: RingTimeouts,
     pub output: VecDeque<Output<RingPacket>>,
     pub counters: Counters,
     pub presence: Presence,
@@ -78,6 +82,8 @@ impl RingIo {
             me,
             queue: SubmitQueue::new(config.queue_bytes, config.message_max, rides),
             timers: RingTimers::default(),
+            delay: config.delay,
+            timeouts: config.timeouts(1, Duration::ZERO),
             output: VecDeque::new(),
             counters: Counters::default(),
             presence: Presence::new(me, config.timers.beacon),
@@ -160,13 +166,31 @@ impl RingIo {
 
     /// This node as one that hears others, for telling why one of them is missing.
     pub fn hearsay(&self, now: Instant) -> Hearsay<'_> {
-        self.presence.hearsay(now, self.config.timers.consensus / 2)
+        self.presence.hearsay(now, self.timeouts.consensus / 2)
     }
 
     /// Sends a beacon now, unless one was sent a moment ago.
     pub fn beacon_soon(&mut self, now: Instant) {
-        let at = self.presence.beacon_soon(now, self.config.timers.join);
+        let at = self.presence.beacon_soon(now, self.timeouts.join);
         self.timers.arm(Timer::Beacon, at);
+    }
+
+    /// Arms a timer that follows the distances while it is armed.
+    pub fn wait(&mut self, timer: Timer, now: Instant, span: Span) {
+        //= M60
+        self.timers.arm_for(timer, now, span, &self.timeouts);
+    }
+
+    /// These members matter from now on: what is waited for among them is waited for as long as their distances want it.
+    pub fn follow(&mut self, members: &[MemberId]) {
+        //= M60
+        let delay = self.presence.distances.among(members);
+        let timeouts = self.config.timeouts(members.len(), delay);
+        if timeouts != self.timeouts && !crate::mutated!(self.config, DistanceIgnored) {
+            self.timers.follow(&self.timeouts, &timeouts);
+            self.timeouts = timeouts;
+            self.delay = delay.max(self.config.delay);
+        }
     }
 
     /// Whether a membership packet is worth looking at: not of an earlier incarnation, not of an earlier gathering, and not
@@ -174,7 +198,7 @@ impl RingIo {
     pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if now.since(arrival.at) > self.config.timers.token_loss / 2 {
+        if now.since(arrival.at) > self.timeouts.token_loss / 2 {
             self.counters.stale_membership += 1;
             return false;
         }

@@ -61,6 +61,7 @@ consort_types::mutants!(
     SilentAskedAgain "waits once more for those that did not answer who misses the token",
     StaleTokenUsed "uses a token for which the others have stopped waiting",
     HopForgotten "forgets where tokens got stuck",
+    DistanceIgnored "keeps the timers of a LAN however far the others are",
     TokenLossIgnored "waits for a lost token for ever",
     CommitForOthers "takes part in a commit token for other members than it wants",
     NumberReused "numbers a ring as if the last attempt had not been",

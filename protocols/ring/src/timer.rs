@@ -1,6 +1,7 @@
 //! The ring's timers, each named by what it is for.
+use crate::config::RingTimeouts;
 use crate::state_name::RingStateName;
-use consort_types::Instant;
+use consort_types::{Duration, Instant};
 
 /// What a wake-up is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +44,32 @@ impl Timer {
     ];
 }
 
+/// How long something is waited for, by the name of what it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    TokenLoss,
+    Question,
+    Consensus,
+}
+
+impl Span {
+    fn of(self, timeouts: &RingTimeouts) -> Duration {
+        match self {
+            Self::TokenLoss => timeouts.token_loss,
+            Self::Question => timeouts.question(),
+            Self::Consensus => timeouts.consensus,
+        }
+    }
+}
+
 /// Which timers are armed, and for when.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RingTimers {
     at: [Option<Instant>; Timer::ALL.len()],
     /// How often each was postponed since it was armed.
     postponed: [u8; Timer::ALL.len()],
+    /// For how long, where that follows the distances.
+    spans: [Option<Span>; Timer::ALL.len()],
 }
 
 /// So often a timer is postponed at most: whoever is paused again and again must notice a crash all the same.
@@ -63,6 +84,25 @@ impl RingTimers {
     pub const fn arm(&mut self, timer: Timer, at: Instant) {
         self.at[timer as usize] = Some(at);
         self.postponed[timer as usize] = 0;
+        self.spans[timer as usize] = None;
+    }
+
+    /// Arms a timer for a span that may become another while it is waited for.
+    pub fn arm_for(&mut self, timer: Timer, now: Instant, span: Span, timeouts: &RingTimeouts) {
+        //= M60
+        self.arm(timer, now + span.of(timeouts));
+        self.spans[timer as usize] = Some(span);
+    }
+
+    /// The spans were these, and are those: what is armed has begun when it had.
+    pub fn follow(&mut self, were: &RingTimeouts, are: &RingTimeouts) {
+        //= M60
+        for (at, span) in self.at.iter_mut().zip(&self.spans) {
+            if let (Some(at), Some(span)) = (at, span) {
+                let begun = Instant(at.0.saturating_sub(span.of(were).as_nanos() as u64));
+                *at = begun + span.of(are);
+            }
+        }
     }
 
     pub const fn disarm(&mut self, timer: Timer) {

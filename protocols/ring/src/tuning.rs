@@ -41,6 +41,8 @@ pub(crate) struct RotationSample {
     pub took: Duration,
     /// How long they take, smoothed.
     pub usual: Duration,
+    /// After how long a token is called lost.
+    pub token_loss: Duration,
 }
 
 /// What the representative remembers between rotations.
@@ -92,11 +94,11 @@ impl Tuner {
             personal
         } else if last.signs.overflowed || self.loss > LOSS_MAX {
             self.lower(config, personal)
-        } else if last.usual > self.too_long(config, tuning) {
+        } else if last.usual > self.too_long(last, tuning) {
             self.clean = 0;
             personal - personal / 16
         } else {
-            self.raise(personal, last, self.worth_filling(config, tuning))
+            self.raise(personal, last, self.worth_filling(last, tuning))
         };
         next.clamp(tuning.least, tuning.most)
     }
@@ -133,15 +135,15 @@ impl Tuner {
     }
 
     /// A shorter rotation is worth filling: most of it may be spent on passing the token.
-    fn worth_filling(&self, config: &RingConfig, tuning: WindowTuning) -> Duration {
-        let by_delays = self.shortest.min(config.timers.token_loss) * FULL;
+    fn worth_filling(&self, last: RotationSample, tuning: WindowTuning) -> Duration {
+        let by_delays = self.shortest.min(last.token_loss) * FULL;
         // The token must stay far from being called lost, unless the network's delays alone bring it near.
-        let bound = (config.timers.token_loss / 16).max(self.shortest.min(config.timers.token_loss) * 2);
+        let bound = (last.token_loss / 16).max(self.shortest.min(last.token_loss) * 2);
         tuning.brisk.max(by_delays).min(bound)
     }
 
-    fn too_long(&self, config: &RingConfig, tuning: WindowTuning) -> Duration {
-        self.worth_filling(config, tuning) * TOO_LONG
+    fn too_long(&self, last: RotationSample, tuning: WindowTuning) -> Duration {
+        self.worth_filling(last, tuning) * TOO_LONG
     }
 }
 
@@ -159,7 +161,7 @@ mod tests {
 
     fn rotation(signs: RotationSigns) -> RotationSample {
         let took = Duration::from_micros(500);
-        RotationSample { signs, packets: 500, took, usual: took }
+        RotationSample { signs, packets: 500, took, usual: took, token_loss: config().timers.token_loss }
     }
 
     /// The window after so many rotations like this.

@@ -92,7 +92,11 @@ impl Engine for Ring {
                 self.io.presence.heard.refresh(arrival.from, now);
                 self.on_regular(now, &arrival, packet)
             }
-            _ if self.io.heeds(now, &arrival) => self.on_membership(now, &arrival, packet),
+            _ if self.io.heeds(now, &arrival) => {
+                let next = self.on_membership(now, &arrival, packet);
+                self.follow();
+                next
+            }
             _ => StateChange::Stay,
         };
         self.finish(now, next);
@@ -105,6 +109,7 @@ impl Engine for Ring {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
+        self.follow();
         self.finish(now, StateChange::Stay);
     }
 
@@ -145,7 +150,7 @@ impl Engine for Ring {
         if std::mem::replace(&mut self.io.leaving, true) {
             return;
         }
-        self.io.timers.arm(Timer::Leave, now + self.io.config.timers.leave);
+        self.io.timers.arm(Timer::Leave, now + self.io.timeouts.leave);
         let next = match &mut self.state {
             RingState::Operational(state) => {
                 state.rotation.ask(&mut self.io, now);
@@ -194,6 +199,7 @@ impl Ring {
     pub(crate) fn each_counter(&self, see: &mut dyn FnMut(&'static str, u64)) {
         self.io.counters.observe(see);
         see("personal_window", u64::from(self.io.personal));
+        see("delay_us", self.io.delay.as_micros() as u64);
         see("queued_bytes", self.io.queue.bytes() as u64);
         see("assembly_bytes", self.installed().map_or(0, |installed| installed.deliverer.held()) as u64);
         see("torn_messages", self.installed().map_or(0, |installed| installed.deliverer.torn));

@@ -47,6 +47,7 @@ impl Ring {
             self.io.counters.implausible += 1;
             return StateChange::Stay;
         }
+        self.note_clocks(now, arrival, &packet);
         match packet {
             RingPacket::Join(join) => {
                 if self.io.heeds_join(now, from, &join.proposal) {
@@ -60,6 +61,16 @@ impl Ring {
             RingPacket::Late(late) => self.on_late(now, from, late),
             _ => StateChange::Stay,
         }
+    }
+
+    fn note_clocks(&mut self, now: Instant, arrival: &Arrival, packet: &RingPacket) {
+        //= M59
+        let clocks = match packet {
+            RingPacket::Join(join) => &join.proposal.clocks,
+            RingPacket::Beacon(beacon) => &beacon.clocks,
+            _ => return,
+        };
+        self.io.presence.distances.note(now, arrival.at, arrival.from, clocks);
     }
 
     /// Whether a membership packet names incarnations that configured nodes can have, and a number that this ring could
@@ -196,7 +207,7 @@ impl Ring {
         let beacon = io.presence.beacon(now, view.id, &view.members, settled, io.config.datagram.packet_room());
         io.counters.beacons_sent += 1;
         io.send(Destination::All, Lane::Control, RingPacket::Beacon(beacon));
-        let next = io.presence.next_beacon(now, io.config.timers.beacon);
+        let next = io.presence.next_beacon(now, io.timeouts.beacon);
         io.timers.arm(Timer::Beacon, next);
     }
 

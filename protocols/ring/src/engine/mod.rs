@@ -16,7 +16,7 @@ use crate::state::{Committing, Gather, Operational, Recovery, Sets, StateChange,
 use crate::state_name::RingStateName;
 use crate::timer::Timer;
 use consort_order::{Destination, Output};
-use consort_types::{Incarnation, Instant, Position, Seq};
+use consort_types::{Duration, Incarnation, Instant, Position, Seq};
 use consort_wire::Lane;
 
 /// One node of a ring.
@@ -124,6 +124,12 @@ impl Ring {
         state.rotation.received()
     }
 
+    /// How long packets are under way between those that are in the ring or are to be, one way, as the timers have it: what was
+    /// measured, or what the settings say if that is more. Zero in a LAN.
+    pub const fn delay(&self) -> Duration {
+        self.io.delay
+    }
+
     /// The rule whose assertion failed last, if any did.
     pub const fn last_assertion(&self) -> Option<&'static str> {
         self.io.counters.last_assertion
@@ -144,11 +150,24 @@ impl Ring {
         }
     }
 
+    /// The timers follow how far those are with whom this node is, or wants to be.
+    pub(super) fn follow(&mut self) {
+        //= M60
+        match &self.state {
+            RingState::Operational(state) => self.io.follow(&state.rotation.members),
+            RingState::Gather(state) => self.io.follow(&state.gathering.sets.candidates()),
+            RingState::Commit(state) => self.io.follow(&state.candidates()),
+            RingState::Recovery(state) => self.io.follow(&state.rotation.members),
+            RingState::Still | RingState::Left => {}
+        }
+    }
+
     /// Goes wherever the answer leads, and where that leads. The table of ways is in `state/table.rs`.
     fn go(&mut self, now: Instant, mut next: StateChange) {
         while let Some(step) = next.step() {
             let from = self.state.name();
             next = self.enter(now, next);
+            self.follow();
             self.io.check(table::allows(from, step, self.state.name()), "M05: there is no such way");
         }
     }
@@ -208,6 +227,7 @@ impl Ring {
         let fresh = sets.is_none();
         if fresh {
             self.io.presence.episode += 1;
+            self.io.presence.distances.measure_anew(now);
         }
         self.io.presence.wants = None;
         let mut sets = sets.unwrap_or_else(|| Sets::new(self.io.me, &old.installed.view.members, why.trigger.clone()));
@@ -238,7 +258,7 @@ impl Ring {
             return;
         }
         let Some(asked) = self.io.timers.next() else { return };
-        let t = &self.io.config.timers;
+        let t = &self.io.timeouts;
         // Until the timers are looked at, that pause is known already.
         if now.since(asked.max(self.io.paused_at)) <= t.token_loss / 2 {
             return;

@@ -8,7 +8,7 @@ use crate::RingId;
 use crate::installation::Old;
 use crate::io::RingIo;
 use crate::packet::{Commit, DataPacket, OldRing, Proposal, RingPacket, SEQS_ALL};
-use crate::timer::Timer;
+use crate::timer::{Span, Timer};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Seq};
 use consort_wire::Lane;
@@ -54,7 +54,7 @@ impl Committing {
         io.take_part(commit.ring);
         let committing = Self { old, sets, commit };
         committing.pass_on(io, now);
-        io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+        io.wait(Timer::TokenLoss, now, Span::TokenLoss);
         Ok(committing)
     }
 
@@ -65,7 +65,7 @@ impl Committing {
 
     fn pass_on(&self, io: &mut RingIo, now: Instant) {
         send(io, &self.commit);
-        io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
+        io.timers.arm(Timer::TokenRetransmit, now + io.timeouts.token_retransmit);
     }
 
     /// Nothing shows that the commit token moved on.
@@ -131,6 +131,11 @@ impl Committing {
             return;
         }
         io.counters.unexpected += 1;
+    }
+
+    /// Who is to be in the ring.
+    pub fn candidates(&self) -> Vec<MemberId> {
+        self.commit.member_ids()
     }
 
     /// For `status`.

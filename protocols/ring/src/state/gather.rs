@@ -6,7 +6,7 @@ use crate::RingId;
 use crate::installation::Old;
 use crate::io::RingIo;
 use crate::packet::{Commit, DataPacket, Join, RingPacket};
-use crate::timer::Timer;
+use crate::timer::{Span, Timer};
 use consort_member::{Gathering, JoinEffect, Overdue};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId};
@@ -39,7 +39,7 @@ impl Gather {
     }
 
     fn wait_for_consensus(&self, io: &mut RingIo, now: Instant) {
-        io.timers.arm(Timer::Consensus, now + io.config.timers.consensus);
+        io.wait(Timer::Consensus, now, Span::Consensus);
     }
 
     fn send_join(&mut self, io: &mut RingIo, now: Instant) {
@@ -49,7 +49,7 @@ impl Gather {
         let join = Join { proposal, ring: self.old.installed.view.id, attempt: io.attempt };
         io.counters.joins_sent += 1;
         io.send(Destination::All, Lane::Control, RingPacket::Join(join));
-        let again = io.presence.again(now, io.config.timers.join);
+        let again = io.presence.again(now, io.timeouts.join);
         io.timers.arm(Timer::Join, again);
     }
 
@@ -104,7 +104,7 @@ impl Gather {
             return self.exclude(io, now, suspect);
         }
         if !self.gathering.leads(&candidates) {
-            io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
+            io.wait(Timer::Consensus, now, Span::TokenLoss);
             return StateChange::Stay;
         }
         let reused = crate::mutated!(io.config, NumberReused);
@@ -164,7 +164,7 @@ impl Gather {
         match overdue {
             Overdue::Forming => {
                 self.send_join(io, now);
-                io.timers.arm(Timer::Consensus, now + io.config.timers.token_loss);
+                io.wait(Timer::Consensus, now, Span::TokenLoss);
                 return StateChange::Stay;
             }
             Overdue::Silent(silent) if silent.is_empty() => {}

@@ -5,7 +5,7 @@ use super::StateChange;
 use super::{Reason, Why};
 use crate::io::RingIo;
 use crate::packet::{Late, RingPacket, Trail};
-use crate::timer::Timer;
+use crate::timer::{Span, Timer};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, NodeId, ViewCause};
 use consort_wire::Lane;
@@ -37,7 +37,7 @@ impl Operational {
         //= M57
         io.counters.tokens_late += 1;
         // The token may have rested before whoever has it now was not run any more.
-        io.timers.arm(Timer::TokenLoss, now + io.config.timers.question());
+        io.wait(Timer::TokenLoss, now, Span::Question);
         self.ask_anew(io, now);
     }
 
@@ -50,7 +50,7 @@ impl Operational {
     pub fn ask_again(&self, io: &mut RingIo, now: Instant) {
         //= M57
         self.say_where(io, true);
-        let again = io.presence.again(now, io.config.timers.join);
+        let again = io.presence.again(now, io.timeouts.join);
         io.timers.arm(Timer::Question, again);
     }
 
@@ -82,7 +82,7 @@ impl Operational {
                 question.there.extend(late.heard);
                 question.there.insert(from.node);
             }
-            None if late.asks && now.since(self.answered_at) >= io.config.timers.join => {
+            None if late.asks && now.since(self.answered_at) >= io.timeouts.join => {
                 self.answered_at = now;
                 self.say_where(io, false);
             }
@@ -91,7 +91,7 @@ impl Operational {
         if self.late.is_some() && self.rotation.is_parked() {
             //= M54
             self.is_found(io);
-            io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+            io.wait(Timer::TokenLoss, now, Span::TokenLoss);
             self.release(io, now);
             return self.may_leave(io);
         }
@@ -102,7 +102,7 @@ impl Operational {
     /// others say.
     pub fn on_pause(&mut self, io: &mut RingIo, now: Instant) {
         //= M54
-        if self.late.is_some() && io.timers.postpone(Timer::TokenLoss, now + io.config.timers.question()) {
+        if self.late.is_some() && io.timers.postpone(Timer::TokenLoss, now + io.timeouts.question()) {
             self.ask_anew(io, now);
         }
     }
@@ -153,7 +153,7 @@ impl Operational {
     fn stuck_before(&self, io: &RingIo, now: Instant) -> Option<MemberId> {
         let question = self.late.as_ref()?;
         let all_tell = question.heard.len() + 1 == self.rotation.members.len();
-        if now.since(question.since) < io.config.timers.consensus / 2 || !all_tell {
+        if now.since(question.since) < io.timeouts.consensus / 2 || !all_tell {
             return None;
         }
         let mine = (self.rotation.me, self.rotation.trail());

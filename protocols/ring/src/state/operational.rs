@@ -88,7 +88,7 @@ impl Operational {
 
     /// A token came, perhaps some time ago.
     pub fn on_token(&mut self, io: &mut RingIo, now: Instant, arrival: &Arrival, mut token: Token) -> StateChange {
-        let useless = self.rotation.is_over(now, arrival.at, io.config.timers.patience());
+        let useless = self.rotation.is_over(now, arrival.at, io.timeouts.patience());
         if useless && !crate::mutated!(io.config, StaleTokenUsed) {
             //= M54
             io.counters.stale_tokens += 1; // if the ring still stands, its copy comes
@@ -119,7 +119,7 @@ impl Operational {
             return StateChange::Stay;
         }
         if self.rotation.is_stuck(io, &token) {
-            let rest = io.config.timers.token_retransmit / 2;
+            let rest = io.timeouts.token_retransmit / 2;
             self.rotation.park(io, now, token, rest);
             return StateChange::Stay;
         }
@@ -220,7 +220,7 @@ impl Operational {
 
     /// The parked token is let go; after a pause, only once another member is known to be there still.
     pub fn on_hold_end(&mut self, io: &mut RingIo, now: Instant) -> StateChange {
-        if self.rotation.is_over(now, self.rotation.token_at(), io.config.timers.patience()) {
+        if self.rotation.is_over(now, self.rotation.token_at(), io.timeouts.patience()) {
             //= M54
             if self.late.is_none() {
                 self.ask_where(io, now);
@@ -239,7 +239,7 @@ impl Operational {
     /// A ring that dies young was not worth forming: those that were let in for it are kept out for a while.
     pub(super) fn quarantine_young(&self, io: &mut RingIo, now: Instant) {
         //= M52
-        if now.since(self.since) < io.config.timers.token_loss * 10 && self.rotation.visits < YOUNG_VISITS {
+        if now.since(self.since) < io.timeouts.token_loss * 10 && self.rotation.visits < YOUNG_VISITS {
             let view = &self.installed.view;
             for member in view.members.iter().filter(|member| !view.moved_together.contains(member)) {
                 io.keep_out(member.node, now);

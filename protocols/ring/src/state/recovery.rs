@@ -51,7 +51,7 @@ impl Recovery {
     pub fn enter(io: &mut RingIo, now: Instant, old: Old, sets: Sets, commit: Commit) -> (Self, StateChange) {
         //= M30
         io.timers.disarm_all_but(&[Timer::Beacon, Timer::Leave]);
-        io.timers.arm(Timer::RecoveryMax, now + io.config.timers.recovery_max);
+        io.timers.arm(Timer::RecoveryMax, now + io.timeouts.recovery_max);
         let me = commit.members.iter().position(|(member, _)| *member == io.me).unwrap_or(0);
         let mine = commit.members[me].1.unwrap_or_default();
         let rotation = Rotation::new(io, now, commit.ring, commit.member_ids());
@@ -105,7 +105,7 @@ impl Recovery {
 
     fn pass_on_commit(&self, io: &mut RingIo, now: Instant) {
         send(io, &self.commit);
-        io.timers.arm(Timer::TokenRetransmit, now + io.config.timers.token_retransmit);
+        io.timers.arm(Timer::TokenRetransmit, now + io.timeouts.token_retransmit);
     }
 
     /// Once this member holds everything, others may deliver because of it: it owes them the same deliveries.
@@ -140,7 +140,7 @@ impl Recovery {
         if !self.rotation.accept(io, now, arrival, &token) {
             return StateChange::Stay;
         }
-        if self.rotation.is_over(now, arrival.at, io.config.timers.token_loss) {
+        if self.rotation.is_over(now, arrival.at, io.timeouts.token_loss) {
             return StateChange::gather(self.lost(io, now));
         }
         self.commit_out = false;

@@ -5,14 +5,22 @@ use std::collections::BTreeMap;
 /// A net in which packets that travel at the same time do not wait for each other.
 pub(super) struct Far {
     pub net: Net,
-    delay: Duration,
+    /// How long packets take; and some ways, from node to node, on which they take otherwise.
+    pub delay: Duration,
+    pub ways: BTreeMap<(u16, u16), Duration>,
     on_the_way: BTreeMap<(Instant, u64), Flying>,
     sent: u64,
+    /// How many messages were submitted, where a test counts them.
+    pub said: u64,
 }
 
 impl Far {
+    pub fn new(n: u16, delay: Duration, adjust: impl Fn(&mut RingConfig)) -> Self {
+        Self { net: Net::new(n, adjust), delay, ways: BTreeMap::new(), on_the_way: BTreeMap::new(), sent: 0, said: 0 }
+    }
+
     pub fn formed(n: u16, delay: Duration, adjust: impl Fn(&mut RingConfig)) -> Self {
-        let mut far = Self { net: Net::new(n, adjust), delay, on_the_way: BTreeMap::new(), sent: 0 };
+        let mut far = Self::new(n, delay, adjust);
         (0..usize::from(n)).for_each(|i| far.net.start(i));
         far.run(Duration::from_secs(2));
         let whole = |views: &Vec<View>| views.last().is_some_and(|view| view.members.len() == usize::from(n));
@@ -29,20 +37,21 @@ impl Far {
         loop {
             while let Some(flying) = self.net.flying.pop_front() {
                 self.sent += 1;
-                self.on_the_way.insert((self.net.now + self.delay, self.sent), flying);
+                let way = self.ways.get(&(flying.from.node.0, flying.to.0)).copied().unwrap_or(self.delay);
+                self.on_the_way.insert((self.net.now + way, self.sent), flying);
             }
             let arrives = self.on_the_way.first_key_value().map(|((at, _), _)| *at);
             let running = (0..self.net.rings.len()).filter(|i| self.net.runs(*i));
             let wakes = running.filter_map(|i| self.net.rings[i].poll_timeout()).min();
-            let next = arrives.into_iter().chain(wakes).min().unwrap_or(end);
-            if next > end {
+            let next = arrives.into_iter().chain(wakes).min().filter(|next| *next <= end);
+            let Some(next) = next else {
                 self.net.now = end;
                 return;
-            }
+            };
             self.net.now = self.net.now.max(next);
             if arrives == Some(next) {
                 let (_, flying) = self.on_the_way.pop_first().unwrap();
-                if !drop(&flying) {
+                if !self.net.cuts.contains(&(flying.from.node.0, flying.to.0)) && !drop(&flying) {
                     self.net.hand_over(flying);
                 }
             } else {

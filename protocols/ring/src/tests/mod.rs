@@ -2,6 +2,7 @@
 mod acceleration;
 mod acks;
 mod distance;
+mod distances;
 mod faults;
 mod grants;
 mod hostile;

@@ -113,7 +113,7 @@ impl Rotation {
             self.acks.deadline = None;
             return round_at;
         }
-        let deadline = *self.acks.deadline.get_or_insert(now + io.config.timers.hold / 25);
+        let deadline = *self.acks.deadline.get_or_insert(now + io.timeouts.hold / 25);
         deadline.min(round_at)
     }
 

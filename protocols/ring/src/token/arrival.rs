@@ -231,7 +231,8 @@ impl Rotation {
             token.signs = signs;
             return;
         }
-        let last = RotationSample { signs, packets: sent.packets, took: self.took, usual: self.rotation };
+        let (took, usual, token_loss) = (self.took, self.rotation, io.timeouts.token_loss);
+        let last = RotationSample { signs, packets: sent.packets, took, usual, token_loss };
         let personal = self.tuner.tune(&io.config, io.personal, last);
         token.personal = u16::try_from(personal).unwrap_or(u16::MAX);
         token.signs = RotationSigns::default();

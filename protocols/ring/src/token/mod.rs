@@ -12,7 +12,7 @@ use crate::io::RingIo;
 use crate::load::SentLoad;
 use crate::packet::{DataContent, DataPacket, RingPacket, Token, Trail};
 use crate::store::{Inserted, Store};
-use crate::timer::Timer;
+use crate::timer::{Span, Timer};
 use crate::tuning::Tuner;
 use acks::Acks;
 use consort_order::{Arrival, Destination, SubmitQueue};
@@ -237,7 +237,7 @@ impl Rotation {
         if self.successor == self.me {
             io.timers.disarm(Timer::TokenLoss);
         } else {
-            io.timers.arm(Timer::TokenLoss, now + io.config.timers.token_loss);
+            io.wait(Timer::TokenLoss, now, Span::TokenLoss);
         }
     }
 
@@ -318,8 +318,7 @@ impl Rotation {
         let Some(copy) = self.token.copy() else { return };
         let (copy_is_granted, again) = (self.granted_to().is_some(), copy.clone());
         // The rest of an idle token is over by now: it is missed.
-        let rests =
-            if copy.idle > 0 { io.config.timers.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
+        let rests = if copy.idle > 0 { io.timeouts.token_retransmit_idle / 4 } else { self.retransmit_after(io, copy) };
         io.timers.arm(Timer::TokenRetransmit, now + rests);
         io.counters.tokens_retransmitted += 1;
         self.send_copy(io);
@@ -345,7 +344,7 @@ impl Rotation {
 
     /// How long to wait for a sign of the token that was passed on before its copy is sent for the first time.
     fn retransmit_after(&self, io: &RingIo, token: &Token) -> Duration {
-        let t = &io.config.timers;
+        let t = &io.timeouts;
         // The measured rotation contains the wait for lost tokens: without the cap, loss would feed on itself.
         let busy = t.token_retransmit.max(self.rotation * 2).min(t.token_retransmit_idle);
         // What rests goes round before and after it, and must not be taken for lost where that takes long.
@@ -388,7 +387,7 @@ impl Rotation {
             _ => Pinned { by, aru: token.aru, since: now, visits: 0 },
         };
         self.pinned = Some(pinned);
-        let t = &io.config.timers;
+        let t = &io.timeouts;
         let deaf = pinned.visits >= t.fail_to_receive_rotations && now.since(pinned.since) >= t.token_loss * 5 / 4;
         self.members.iter().copied().find(|member| deaf && member.node == by)
     }

@@ -68,9 +68,9 @@ impl Rotation {
     pub fn rest_of(io: &RingIo, token: &Token) -> Duration {
         //= R29
         if crate::mutated!(io.config, RestsTooLong) {
-            return io.config.timers.hold * 3;
+            return io.timeouts.hold * 3;
         }
-        if token.idle >= ALL_KNOW { io.config.timers.hold } else { io.config.timers.hold / 5 }
+        if token.idle >= ALL_KNOW { io.timeouts.hold } else { io.timeouts.hold / 5 }
     }
 
     /// Keeps the token for a while.
@@ -197,7 +197,7 @@ impl Rotation {
         io.counters.token_requests_sent += 1;
         let request = RingPacket::TokenRequest(TokenRequest { ring: self.ring });
         io.send(Destination::One(self.ring.representative.node), Lane::Token, request);
-        io.timers.arm(Timer::TokenRequest, now + io.config.timers.hold_cancel);
+        io.timers.arm(Timer::TokenRequest, now + io.timeouts.hold_cancel);
     }
 
     /// The token that was asked for has not come yet.
