@@ -5,7 +5,7 @@
 use super::gather::is_acceptable;
 use super::io::MembershipIo;
 use super::packet::{HoldingsEntry, HoldingsPlan, MembershipPacket, OldView};
-use super::timer::MembershipTimer;
+use super::timer::{MembershipTimer, Span};
 use super::working::Working;
 use super::{AgreedSet, Holdings, Link, MembershipAction, NextState, ViewChange};
 use crate::{Policy, Proposal, Reason, Sets, Why};
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Attempt {
     pub sets: Sets,
     view: ViewId,
-    members: Vec<MemberId>,
+    pub members: Vec<MemberId>,
     /// What this member told; nothing may be added to it but what is fetched.
     told: Option<Holdings>,
     stage: AttemptStage,
@@ -71,10 +71,9 @@ impl Attempt {
         io.counters.attempts += 1;
         io.presence.numbers.saw(view.number);
         io.taken = view.number;
-        let t = io.settings.timers;
-        io.timers.arm(MembershipTimer::Repeat, now + t.repeat);
-        io.timers.arm(MembershipTimer::Silence, now + t.silence);
-        io.timers.arm(MembershipTimer::AttemptMax, now + t.attempt_max);
+        io.timers.arm(MembershipTimer::Repeat, now + io.timeouts.repeat);
+        io.wait(MembershipTimer::Silence, now, Span::Silence);
+        io.wait(MembershipTimer::AttemptMax, now, Span::AttemptMax);
         let alive = members.iter().map(|member| (*member, now)).collect();
         let (stage, lead) = (AttemptStage::Telling, Lead::default());
         let attempt = Self { sets, view, members, told: None, stage, alive, repeated: 0, links: Vec::new(), lead };
@@ -356,7 +355,7 @@ impl Attempt {
     /// Says again what an answer is owed to, or that this member is ready.
     pub fn on_repeat(&mut self, io: &mut MembershipIo, now: Instant) {
         //= V14
-        io.timers.arm(MembershipTimer::Repeat, now + io.settings.timers.repeat);
+        io.timers.arm(MembershipTimer::Repeat, now + io.timeouts.repeat);
         if self.leads(io) {
             let packet = self.lead.plan.clone().map_or_else(|| self.proposal(), MembershipPacket::Plan);
             io.send(Destination::All, packet);
@@ -368,13 +367,14 @@ impl Attempt {
     /// Looks for those that do not answer: the proposer for all others, the others for the proposer.
     pub fn on_silence(&self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V15
-        let span = io.settings.timers.silence;
+        let span = io.timeouts.silence;
         let (me, leads) = (io.me, self.leads(io));
         let watched = |member: &MemberId| *member != me && (leads || *member == self.view.representative);
         let last = self.alive.iter().filter(|(member, _)| watched(member));
         let silent: Vec<_> = last.clone().filter(|(_, at)| now.since(**at) >= span).map(|(m, _)| *m).collect();
         let earliest = last.map(|(_, at)| *at).min().unwrap_or(now);
-        io.timers.arm(MembershipTimer::Silence, (earliest + span).max(now + io.settings.timers.repeat));
+        io.wait(MembershipTimer::Silence, earliest, Span::Silence);
+        io.timers.postpone(MembershipTimer::Silence, now + io.timeouts.repeat);
         if silent.is_empty() { NextState::Stay } else { self.blame(io, now, &silent) }
     }
 
@@ -404,7 +404,7 @@ impl Attempt {
         let mut why = Why::new(self.sets.trigger.clone());
         for member in members {
             let heard = io.presence.heard.last_heard(member.node);
-            if heard.is_none_or(|at| now.since(at) >= io.settings.timers.silence) {
+            if heard.is_none_or(|at| now.since(at) >= io.timeouts.silence) {
                 why = why.failing(*member, Reason::Silent);
             } else if !io.blamed.insert(*member) {
                 //= M52

@@ -3,7 +3,7 @@ use super::attempt::Told;
 use super::packet::MembershipPacket;
 use super::timer::MembershipTimer;
 use super::{Membership, MembershipAction, MembershipState, NextState};
-use crate::Beacon;
+use crate::{Beacon, Proposal};
 use consort_order::Arrival;
 use consort_types::{Instant, MemberId, ViewId};
 
@@ -19,7 +19,14 @@ impl Membership {
             self.io.counters.implausible += 1;
             return;
         }
+        if let MembershipPacket::Join(Proposal { clocks, .. }) | MembershipPacket::Beacon(Beacon { clocks, .. }) =
+            &packet
+        {
+            //= M59
+            self.io.presence.distances.note(now, arrival.at, arrival.from, clocks);
+        }
         let next = self.on_packet(now, arrival.from, packet);
+        self.follow();
         self.finish(now, next);
     }
 

@@ -4,7 +4,7 @@
 use super::NextState;
 use super::io::MembershipIo;
 use super::packet::MembershipPacket;
-use super::timer::MembershipTimer;
+use super::timer::{MembershipTimer, Span};
 use crate::{Gathering, JoinEffect, Overdue, Proposal, Reason, Sets};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, ViewId};
@@ -29,14 +29,14 @@ impl GatherState {
     }
 
     fn wait_for_consensus(&self, io: &mut MembershipIo, now: Instant) {
-        io.timers.arm(MembershipTimer::Consensus, now + io.settings.timers.consensus);
+        io.wait(MembershipTimer::Consensus, now, Span::Consensus);
     }
 
     fn send_join(&mut self, io: &mut MembershipIo, now: Instant) {
         let join = self.gathering.say(&io.presence, now);
         io.counters.joins_sent += 1;
         io.send(Destination::All, MembershipPacket::Join(join));
-        let again = io.presence.again(now, io.settings.timers.join);
+        let again = io.presence.again(now, io.timeouts.join);
         io.timers.arm(MembershipTimer::Join, again);
     }
 
@@ -98,7 +98,7 @@ impl GatherState {
         }
         let Some(members) = self.gathering.consensus(&[Reason::Left]) else { return NextState::Stay };
         if !self.gathering.leads(&members) {
-            io.timers.arm(MembershipTimer::Consensus, now + io.settings.timers.silence);
+            io.wait(MembershipTimer::Consensus, now, Span::Silence);
             return NextState::Stay;
         }
         let reused = super::mutated!(io, NumberReused);

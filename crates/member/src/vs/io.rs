@@ -1,7 +1,7 @@
 //! What all states share.
 use super::packet::MembershipPacket;
-use super::timer::{ArmedTimers, MembershipTimer};
-use super::{MembershipAction, MembershipSettings};
+use super::timer::{ArmedTimers, MembershipTimer, Span};
+use super::{MembershipAction, MembershipSettings, MembershipTimeouts};
 use crate::{CeilingRecord, Hearsay, Presence, Proposal};
 use bytes::Bytes;
 use consort_order::{Arrival, Destination};
@@ -15,6 +15,8 @@ pub(super) struct MembershipIo {
     pub me: MemberId,
     pub acts: VecDeque<MembershipAction>,
     pub timers: ArmedTimers,
+    /// When to act though nothing came, now.
+    pub timeouts: MembershipTimeouts,
     pub counters: MembershipCounters,
     pub presence: Presence,
     pub installed: View,
@@ -75,6 +77,7 @@ impl MembershipIo {
             me,
             acts: VecDeque::new(),
             timers: ArmedTimers::default(),
+            timeouts: settings.timeouts(Duration::ZERO),
             counters: MembershipCounters::default(),
             presence: Presence::new(me, settings.timers.beacon),
             installed,
@@ -95,6 +98,22 @@ impl MembershipIo {
         self.acts.push_back(MembershipAction::Send { to, packet });
     }
 
+    /// Arms a timer that follows the distances while it is armed.
+    pub fn wait(&mut self, timer: MembershipTimer, now: Instant, span: Span) {
+        //= M60
+        self.timers.arm_for(timer, now, span, &self.timeouts);
+    }
+
+    /// These members matter from now on: what is waited for among them is waited for as long as their distances want it.
+    pub fn follow(&mut self, members: &[MemberId]) {
+        //= M60
+        let timeouts = self.settings.timeouts(self.presence.distances.among(members));
+        if timeouts != self.timeouts {
+            self.timers.follow(&self.timeouts, &timeouts);
+            self.timeouts = timeouts;
+        }
+    }
+
     /// Whether this node is the one that leads its installed view.
     pub fn leads(&self) -> bool {
         self.installed.id.representative == self.me
@@ -102,7 +121,7 @@ impl MembershipIo {
 
     /// This node as one that hears others, for telling why one of them is missing.
     pub fn hearsay(&self, now: Instant) -> Hearsay<'_> {
-        self.presence.hearsay(now, self.settings.timers.consensus / 2)
+        self.presence.hearsay(now, self.timeouts.consensus / 2)
     }
 
     /// Whether a packet comes from a configured node other than this one, in an incarnation that it can have.
@@ -130,7 +149,7 @@ impl MembershipIo {
     pub fn heeds(&mut self, now: Instant, arrival: &Arrival) -> bool {
         //= M02
         //= M54
-        if now.since(arrival.at) > self.settings.timers.silence / 2 {
+        if now.since(arrival.at) > self.timeouts.silence / 2 {
             self.counters.stale_membership += 1;
             return false;
         }
@@ -149,7 +168,7 @@ impl MembershipIo {
 
     /// Sends a beacon now, unless one was sent a moment ago.
     pub fn beacon_soon(&mut self, now: Instant) {
-        let at = self.presence.beacon_soon(now, self.settings.timers.join);
+        let at = self.presence.beacon_soon(now, self.timeouts.join);
         self.timers.arm(MembershipTimer::Beacon, at);
     }
 
@@ -161,7 +180,7 @@ impl MembershipIo {
         let beacon = self.presence.beacon(now, view.id, &view.members, settled, room);
         self.counters.beacons_sent += 1;
         self.send(Destination::All, MembershipPacket::Beacon(beacon));
-        let next = self.presence.next_beacon(now, self.settings.timers.beacon);
+        let next = self.presence.next_beacon(now, self.timeouts.beacon);
         self.timers.arm(MembershipTimer::Beacon, next);
     }
 
@@ -181,7 +200,7 @@ impl MembershipIo {
     pub fn note_pause(&mut self, now: Instant) -> Option<Duration> {
         //= M54
         let late = now.since(self.timers.next()?);
-        let t = self.settings.timers;
+        let t = self.timeouts;
         if late <= t.silence / 2 {
             return None;
         }

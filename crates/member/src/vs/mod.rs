@@ -138,7 +138,7 @@ impl Membership {
     pub fn spoke(&mut self, now: Instant) {
         //= V03
         if let MembershipState::Working(_) = &self.state {
-            self.io.timers.arm(MembershipTimer::Heartbeat, now + self.io.settings.timers.heartbeat);
+            self.io.timers.arm(MembershipTimer::Heartbeat, now + self.io.timeouts.heartbeat);
         }
     }
 
@@ -191,7 +191,7 @@ impl Membership {
         let nodes: Vec<_> = gone.iter().map(|member| member.node).collect();
         // They went before their silence was long enough for this membership.
         let heard = self.reachability(now).into_iter().filter(|reach| nodes.contains(&reach.node));
-        let since = heard.filter_map(|reach| reach.heard).min().unwrap_or(self.io.settings.timers.silence);
+        let since = heard.filter_map(|reach| reach.heard).min().unwrap_or(self.io.timeouts.silence);
         let why = Why::new(ViewCause::Silent { nodes, since });
         self.finish(now, NextState::gather(gone.into_iter().fold(why, |why, one| why.failing(one, Reason::Silent))));
     }
@@ -226,7 +226,7 @@ impl Membership {
         if std::mem::replace(&mut self.io.leaving, true) {
             return;
         }
-        self.io.timers.arm(MembershipTimer::Leave, now + self.io.settings.timers.leave);
+        self.io.timers.arm(MembershipTimer::Leave, now + self.io.timeouts.leave);
         let next = if self.is_working() { NextState::Stay } else { NextState::Leave };
         self.finish(now, next);
     }
@@ -257,6 +257,7 @@ impl Membership {
             let next = self.expire(now, timer);
             self.go(now, next);
         }
+        self.follow();
         self.finish(now, NextState::Stay);
     }
 
@@ -264,7 +265,7 @@ impl Membership {
     /// Harmless at any time.
     pub fn wake(&mut self, now: Instant) {
         //= V19
-        let timers = self.io.settings.timers;
+        let timers = self.io.timeouts;
         let asleep = self.io.note_pause(now).filter(|late| *late + timers.heartbeat >= timers.silence);
         let Some(since) = asleep.filter(|_| self.is_working() && self.io.may_be_passed()) else { return };
         if mutated!(self.io, OversleptStays) {
@@ -350,6 +351,7 @@ impl Membership {
     fn go(&mut self, now: Instant, mut next: NextState) {
         while !matches!(next, NextState::Stay) {
             next = self.enter(now, next);
+            self.follow();
         }
     }
 
@@ -369,6 +371,7 @@ impl Membership {
             }
             (MembershipState::Still | MembershipState::Working(_), NextState::Gather(why)) => {
                 self.io.presence.episode += 1;
+                self.io.presence.distances.measure_anew(now);
                 self.io.acts.push_back(MembershipAction::Halt);
                 let sets = Sets::new(self.io.me, &self.io.installed.members, why.trigger.clone());
                 self.gather(now, sets, &why)
@@ -389,6 +392,20 @@ impl Membership {
             (state, _) => (state, NextState::Stay),
         };
         next
+    }
+
+    /// The timers follow how far those are with whom this node is, or wants to be.
+    fn follow(&mut self) {
+        //= M60
+        match &self.state {
+            MembershipState::Working(_) => {
+                let members = self.io.installed.members.clone();
+                self.io.follow(&members);
+            }
+            MembershipState::Gather(gather) => self.io.follow(&gather.gathering.sets.candidates()),
+            MembershipState::Attempt(attempt) => self.io.follow(&attempt.members),
+            MembershipState::Still | MembershipState::Left => {}
+        }
     }
 
     fn gather(&mut self, now: Instant, mut sets: Sets, why: &Why) -> (MembershipState, NextState) {

@@ -14,8 +14,11 @@ pub struct MembershipSettings {
     pub nodes: Vec<NodeId>,
     /// Which view is primary. Shared.
     pub primary: Policy,
-    /// When to act though nothing came.
+    /// When to act though nothing came, where packets take no time on their way.
     pub timers: MembershipTimeouts,
+    /// How long packets are under way at least, as far as the timers go, one way. What is measured and is longer takes its
+    /// place.
+    pub delay: Duration,
     /// How many bytes one packet may take: some beacons are padded to it.
     pub packet_room: usize,
     /// The rule that is broken on purpose.
@@ -80,10 +83,17 @@ impl MembershipSettings {
             nodes,
             primary: Policy::None,
             timers,
+            delay: Duration::ZERO,
             packet_room: consort_wire::DatagramSize::DEFAULT.packet_room(),
             #[cfg(feature = "mutants")]
             mutant: None,
         }
+    }
+
+    /// When to act though nothing came, where a packet was measured to take so long on its way.
+    pub(super) fn timeouts(&self, measured: Duration) -> MembershipTimeouts {
+        //= M60
+        self.timers.far(self.delay.max(measured))
     }
 
     /// Checks that the settings can work together.

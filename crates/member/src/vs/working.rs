@@ -5,7 +5,7 @@ use super::MembershipAction;
 use super::NextState;
 use super::io::MembershipIo;
 use super::packet::MembershipPacket;
-use super::timer::MembershipTimer;
+use super::timer::{MembershipTimer, Span};
 use crate::{Encounter, Proposal, Reason, Summons, Why, stranger_wants};
 use consort_order::Destination;
 use consort_types::{Instant, MemberId, Primary, ViewCause, ViewId};
@@ -36,7 +36,7 @@ impl Working {
         let mut working = Self { since: now, alive: vec![now; n], installed: vec![false; n], settling };
         //= V03
         io.timers.arm(MembershipTimer::Heartbeat, now);
-        io.timers.arm(MembershipTimer::Silence, now + io.settings.timers.silence);
+        io.wait(MembershipTimer::Silence, now, Span::Silence);
         working.note_installed(io, io.me);
         working
     }
@@ -69,17 +69,18 @@ impl Working {
         if io.installed.members.len() > 1 && !super::mutated!(io, NoHeartbeat) {
             io.acts.push_back(MembershipAction::Speak);
         }
-        io.timers.arm(MembershipTimer::Heartbeat, now + io.settings.timers.heartbeat);
+        io.timers.arm(MembershipTimer::Heartbeat, now + io.timeouts.heartbeat);
     }
 
     /// Looks for members that were not heard for too long.
     pub fn on_silence(&mut self, io: &mut MembershipIo, now: Instant) -> NextState {
         //= V02
-        let span = io.settings.timers.silence;
+        let span = io.timeouts.silence;
         let others = || io.installed.members.iter().zip(&self.alive).filter(|(member, _)| **member != io.me);
         let silent: Vec<_> = others().filter(|(_, at)| now.since(**at) >= span).map(|(member, _)| *member).collect();
         let earliest = others().map(|(_, at)| *at).min().unwrap_or(now);
-        io.timers.arm(MembershipTimer::Silence, (earliest + span).max(now + io.settings.timers.heartbeat));
+        io.wait(MembershipTimer::Silence, earliest, Span::Silence);
+        io.timers.postpone(MembershipTimer::Silence, now + io.timeouts.heartbeat);
         if silent.is_empty() || super::mutated!(io, SilenceIgnored) {
             return NextState::Stay;
         }
@@ -93,7 +94,7 @@ impl Working {
     /// Members that were let in and fell silent at once are kept out for a while.
     fn quarantine_young(&self, io: &mut MembershipIo, now: Instant, silent: &[MemberId]) {
         //= M52
-        if now.since(self.since) >= io.settings.timers.silence * YOUNG {
+        if now.since(self.since) >= io.timeouts.silence * YOUNG {
             return;
         }
         for member in silent.iter().filter(|member| !io.installed.moved_together.contains(member)) {
