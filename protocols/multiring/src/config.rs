@@ -46,7 +46,7 @@ const fn wrong(setting: &'static str, problem: String) -> Result<(), ConfigError
 }
 
 /// The longest way that a ring can have.
-pub const DELAY_MOST: Duration = Duration::from_secs(1);
+pub use consort_member::DELAY_MOST;
 
 impl Config {
     /// The defaults for these rings.
@@ -73,6 +73,7 @@ impl Config {
             // Its packets travel behind the ring's number.
             datagram: DatagramSize::new(self.ring.datagram.get() - RING_LEN).unwrap_or(self.ring.datagram),
             timers: self.timers_of(ring),
+            delay: ring.delay,
             queue_bytes: message_max.max(1 << 20),
             message_max,
             primary: consort_member::Policy::None,
@@ -82,9 +83,8 @@ impl Config {
     }
 
     fn timers_of(&self, ring: &RingNodes) -> RingTimeouts {
-        //= TM06
         let n = ring.nodes.len();
-        scaled(&self.timers.unwrap_or(RingTimeouts::lan(n)), self.timers_percent).far(n, ring.delay)
+        scaled(&self.timers.unwrap_or(RingTimeouts::lan(n)), self.timers_percent)
     }
 
     /// Those of the membership of the whole network.
@@ -92,8 +92,8 @@ impl Config {
         let mut settings = MembershipSettings::new(self.ring.me, self.ring.members.clone());
         settings.primary = self.ring.primary.clone();
         //= TM06
-        let far: Duration = self.rings.iter().map(|ring| ring.delay).sum();
-        settings.timers = self.membership.scaled(self.membership_percent()).far(far);
+        settings.delay = self.rings.iter().map(|ring| ring.delay).sum();
+        settings.timers = self.membership.scaled(self.membership_percent());
         settings.packet_room = self.ring.datagram.packet_room() - crate::packet::AROUND;
         settings
     }

@@ -143,6 +143,8 @@ impl Port {
     /// Another view is installed: this ring has no part in it yet.
     pub fn begin_view(&mut self, view: ViewId, in_view: Option<RingNumber>) {
         self.in_view = in_view;
+        //= TM11
+        self.delay = self.ring.delay();
         self.installed = Some(view);
         self.part = Part::Apart;
         self.marks.retain(|other, _| other.number >= view.number);

@@ -323,8 +323,9 @@ address = \"198.51.100.5:5000\"
         let settings = read(&far).unwrap();
         settings.validate().unwrap();
         let config = settings.multiring_config();
-        assert_eq!(config.of_ring(&config.rings[0]).timers, RingTimeouts::lan(3));
-        let timers = config.of_ring(&config.rings[1]).timers;
+        let begun = |ring: usize| config.of_ring(&config.rings[ring]).timeouts(3, Duration::ZERO);
+        assert_eq!(begun(0), RingTimeouts::lan(3));
+        let timers = begun(1);
         assert_eq!(timers, RingTimeouts::lan(3).far(3, Duration::from_millis(50)));
         assert!(timers.token_loss > Duration::from_millis(3 * 3 * 50));
         assert_ne!(settings.hash(), read(GOOD).unwrap().hash(), "all must say the same");

@@ -148,6 +148,11 @@ pub const METRICS: &[Metric] = &[
         "Microseconds of the last rotation of the token. Normal: below 1000; at rest the token is parked.",
     ),
     (
+        "delay_us",
+        Gauge,
+        "Microseconds that packets take between members, one way, as the timers have it. Normal: 0 in a LAN, else what the distance wants.",
+    ),
+    (
         "personal_window",
         Gauge,
         "Packets that one node may send in a visit of the token. Normal: 20 to 320, tuned by what the network takes, unless the file fixes it.",

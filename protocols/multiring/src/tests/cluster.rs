@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const MS: u64 = 1_000_000;
 
 enum Event {
-    Arrive { from: MemberId, to: u16, lane: Lane, packet: Packet },
+    Arrive { from: MemberId, to: u16, lane: Lane, packet: Box<Packet> },
     Timer { node: u16, incarnation: u64 },
     Persisted { node: u16, incarnation: u64, ticket: Ticket },
     Start { node: u16 },
@@ -193,7 +193,7 @@ impl Cluster {
             }
             Event::Arrive { from, to, lane, packet } => {
                 self.is_busy(to);
-                self.with(to, |engine| engine.handle_packet(now, Arrival { at: now, from, lane }, packet));
+                self.with(to, |engine| engine.handle_packet(now, Arrival { at: now, from, lane }, *packet));
             }
             Event::Timer { node, incarnation } => {
                 let host = self.hosts.get_mut(&node).unwrap();
@@ -414,7 +414,7 @@ impl Cluster {
             }
             let slow = self.slow.get(&ring.id).copied().unwrap_or_default();
             let at = self.is_busy(node) + slow + 20_000 + self.rng.below(60_000);
-            self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: packet.clone() });
+            self.schedule(at, Event::Arrive { from, to: other.0, lane, packet: Box::new(packet.clone()) });
         }
     }
 
