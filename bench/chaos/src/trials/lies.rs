@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use consort_ring::packet::{
-    Ack, Beacon, DataContent, DataPacket, Join, Late, NUMBER_MAX, Proposal, RingPacket, Token, Trail,
+    Ack, Beacon, Clocks, DataContent, DataPacket, Join, Late, NUMBER_MAX, Proposal, RingPacket, Token, Trail,
 };
 use consort_ring::{RingId, SEQ_END};
 use consort_seal::greeting::{self, Entry, Greeting};
@@ -179,8 +179,16 @@ impl Liar {
             heard: known.iter().map(|member| member.node).collect(),
             leave: self.rng.chance(0.2),
             episode: self.rng.below(100),
+            clocks: Box::new(self.clocks()),
         };
         Some(said(self.any(), Lane::Control, &RingPacket::Join(Join { proposal, ring, attempt: None }), None))
+    }
+
+    /// Ways that nothing takes.
+    fn clocks(&mut self) -> Clocks {
+        let mut any = || self.rng.next_u64() as u32;
+        let (stamp, delay) = (any(), any());
+        Clocks { stamp, delay, echoes: self.members.iter().map(|node| (*node, any())).collect() }
     }
 
     fn beacon(&mut self, heard: &VecDeque<Heard>) -> Option<Saying> {
@@ -193,14 +201,9 @@ impl Liar {
         view.number += rng.below(1_000);
         let heard = self.members.iter().filter(|_| rng.chance(0.5)).copied().collect();
         let annotation: Vec<u8> = (0..rng.below(60)).map(|_| rng.next_u64() as u8).collect();
-        let beacon = Beacon {
-            view,
-            heard,
-            wants: rng.chance(0.3).then_some(view),
-            settled: rng.chance(0.5),
-            annotation: annotation.into(),
-            ..last.clone()
-        };
+        let (wants, settled) = (rng.chance(0.3).then_some(view), rng.chance(0.5));
+        let clocks = Box::new(self.clocks());
+        let beacon = Beacon { view, heard, wants, settled, clocks, annotation: annotation.into(), ..last.clone() };
         Some(said(self.any(), Lane::Control, &RingPacket::Beacon(beacon), None))
     }
 
@@ -387,6 +390,7 @@ mod tests {
             heard: BTreeSet::new(),
             wants: None,
             settled: true,
+            clocks: Box::default(),
             annotation: Bytes::new(),
             padding: 0,
         };

@@ -128,7 +128,9 @@ fn judge(rows: &[Row], figures: &mut Figures) {
 
 /// Cuts the line until each site has a view of its own, and joins it again.
 fn cut(stage: &mut Stage<'_>, figures: &mut Figures) -> Result<(), String> {
-    let timers = stage.settings()?.multiring_config().of_ring(&stage.settings()?.multiring_config().rings[LINE]).timers;
+    let config = stage.settings()?.multiring_config();
+    let way = consort_types::Duration::from_nanos(WAY.as_nanos() as u64);
+    let timers = config.of_ring(&config.rings[LINE]).timeouts(2, way);
     let patience = Duration::from_nanos((timers.token_loss + timers.consensus * 2).as_nanos() as u64);
     let begun = Instant::now();
     line(stage, &LinkModel { cut: true, ..LinkModel::default() })?;

@@ -106,7 +106,7 @@ pub struct Far {
     pub way: Duration,
 }
 
-/// The same with one ring whose nodes are far from each other, as the daemons are told.
+/// The same with one ring whose nodes are far from each other, which nobody tells the daemons.
 ///
 /// # Errors
 /// As [`with_rings`].
@@ -121,16 +121,13 @@ pub fn with_far_rings(
     let (nodes, protocol) = (all.len(), "multiring");
     let networks: Vec<Vec<usize>> = rings.iter().map(|ring| ring.to_vec()).collect();
     let network = Network::several(&plan(nodes), &networks).map_err(text)?;
-    let mut file =
-        format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\n{}", site.settings) + &described(&networks);
+    let file = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{protocol}\"\n{}", site.settings) + &described(&networks);
     if let Some(Far { ring, way }) = far {
         let delay = consort_types::Duration::from_nanos(way.as_nanos() as u64);
         let model = LinkModel { delay, ..LinkModel::default() };
         for (from, to) in rings[ring].iter().flat_map(|from| rings[ring].iter().map(move |to| (*from, *to))) {
             network.set_in(ring, from, to, &model).map_err(text)?;
         }
-        let id = format!("[[network]]\nid = {}\n", ring + 1);
-        file = file.replace(&id, &format!("{id}delay = \"{}ms\"\n", way.as_millis()));
     }
     let setup = Setup { hosts: Hosts::Apart { empty: 0 }, nodes, first: &all, beat, protocol };
     play(site, &setup, &network, file, run)
