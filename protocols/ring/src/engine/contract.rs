@@ -217,7 +217,9 @@ impl Ring {
     }
 
     pub(crate) fn describe(&self, now: Instant) -> String {
-        self.io.presence.describe(now, self.describe_state(now))
+        let (state, delay) = (self.describe_state(now), self.io.delay);
+        let far = if delay.is_zero() { String::new() } else { format!("; {} ms one way", delay.as_millis()) };
+        self.io.presence.describe(now, state + &far)
     }
 }
 

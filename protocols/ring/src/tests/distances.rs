@@ -205,6 +205,8 @@ fn a_line_that_is_cut_is_noticed_within_the_stretched_timers_and_heals() {
         far.until_at_rest();
         let timers = far.net.rings[0].io().timeouts;
         assert!(timers.token_loss >= ms(delay * 12), "liveness: {timers:?} for {delay} ms");
+        let told = far.net.rings[0].describe(far.net.now);
+        assert!(told.ends_with(&format!("; {delay} ms one way")), "{told}");
         far.net.part(&[1, 2]);
         let begun = far.net.now;
         let parted = |net: &Net| [0, 1].iter().all(|i| net.last_members(*i) == [1, 2]) && net.last_members(3) == [3, 4];
