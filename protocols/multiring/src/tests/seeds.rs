@@ -74,14 +74,16 @@ fn draw_blocks(seed: u64, cluster: &mut Cluster) {
     }
 }
 
-/// Now and then the nodes of a ring are far from each other, as they are told.
+/// Now and then the nodes of a ring are far from each other, whether they are told or not.
 fn draw_far(seed: u64, config: &mut Config) -> Option<(RingNumber, u64)> {
     //= TM06 test
     let mut rng = Rng::new(seed).fork(0xfa2);
     let at = rng.below(config.rings.len() as u64) as usize;
     let delay = rng.between(5, 60) * MS;
     let ring = config.rings.get_mut(at).filter(|_| rng.chance(0.1))?;
-    ring.delay = Duration::from_nanos(delay);
+    if rng.chance(0.5) {
+        ring.delay = Duration::from_nanos(delay);
+    }
     Some((ring.id, delay))
 }
 
