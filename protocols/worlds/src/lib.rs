@@ -15,7 +15,7 @@ use consort_node::streams::GroupStreams;
 use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
-use consort_sim::fault::{Fault, Kinds};
+use consort_sim::fault::{Activation, Fault, FaultScope, Kinds};
 use consort_sim::machine::{Bare, Bookmarks, ElectionTouch, Holds, Machine, ResumingReaders, RoamingSessions, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
@@ -274,6 +274,23 @@ fn with_kinds(mut plan: RunPlan, messages: u8) -> RunPlan {
             *kind = kinds[rng.below(kinds.len() as u64) as usize];
         }
     }
+    plan
+}
+
+/// In some runs nodes are far apart until all faults end: all of them, or one from all others. Nobody tells them.
+fn far_apart(mut plan: RunPlan) -> RunPlan {
+    //= M60 test
+    let mut rng = Rng::new(plan.seed).fork(0xfa2a);
+    if plan.faults.is_empty() || !(2..=8).contains(&plan.nodes) || !rng.chance(0.1) {
+        return plan;
+    }
+    let one = NodeId(rng.below(plan.nodes.into()) as u16);
+    let scopes = if rng.chance(0.5) { vec![FaultScope::All] } else { vec![FaultScope::From(one), FaultScope::To(one)] };
+    let delay = Duration::from_millis(rng.between(10, 100));
+    let jitter = delay * rng.below(3) as u32 / 20;
+    let far =
+        |scope| Activation { from: Instant::ZERO, until: plan.calm, fault: Fault::Delay { scope, delay, jitter } };
+    plan.faults.splice(0..0, scopes.into_iter().map(far));
     plan
 }
 

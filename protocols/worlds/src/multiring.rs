@@ -107,7 +107,7 @@ impl Simulated for MultiRing {
                 *stays &= !gateway(*node);
             }
         }
-        plan
+        crate::far_apart(plan)
     }
 }
 

@@ -39,6 +39,10 @@ impl Simulated for Ring {
         }
     }
 
+    fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
+        crate::far_apart(plan)
+    }
+
     fn at(config: &RingConfig, me: NodeId) -> RingConfig {
         RingConfig { me, ..config.clone() }
     }
