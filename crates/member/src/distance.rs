@@ -130,14 +130,17 @@ impl Distances {
     /// Notes what a packet tells that has come at `at`, and is read now.
     pub fn note(&mut self, now: Instant, at: Instant, from: MemberId, clocks: &Clocks) {
         //= M59
-        if clocks.stamp == 0 || now.since(at) > READ_LATE {
+        if clocks.stamp == 0 {
             return;
         }
         let round_trip = clocks.echoes.get(&self.me.node).and_then(|echo| self.since(now, *echo));
         self.others.retain(|member, _| member.node != from.node || *member == from);
         let way = self.others.entry(from).or_insert(Way::new(clocks.stamp, now));
-        way.stamp = (clocks.stamp, now);
         way.told = Duration::from_micros(clocks.delay.into()).min(DELAY_MOST);
+        if now.since(at) > READ_LATE {
+            return;
+        }
+        way.stamp = (clocks.stamp, now);
         if let Some(took) = round_trip {
             way.note(now, took);
         }
