@@ -115,6 +115,7 @@ impl<E: Engine> Node<E> {
 
     /// A message has its place: it is told now, or behind all that is to be told before it.
     fn on_place(&mut self, delivery: Delivery, offer: Option<OfferId>) {
+        self.note_line(delivery.id);
         if self.has_to_tell() || !self.pending.may_tell() {
             self.pending.push(PendingDelivery::Deliver(delivery, offer));
         } else {

@@ -19,6 +19,7 @@ mod effect;
 mod fan_out;
 mod holds;
 mod keys;
+mod lines;
 mod listing;
 mod mutant;
 mod notice;
@@ -67,6 +68,7 @@ use deliver::GroupNotice;
 use fan_out::FanOut;
 use holds::Holds;
 use keys::KeyDesk;
+use lines::LineDesk;
 use notice::LoggedState;
 use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
@@ -91,6 +93,7 @@ pub struct Node<E: Engine> {
     clients: Sessions,
     groups: Groups,
     streams: GroupStreams,
+    lines: LineDesk,
     topics: TopicDesk,
     pending: PendingDeliveries,
     offers: OfferTable,
@@ -184,6 +187,7 @@ impl<E: Engine> Node<E> {
             clients: Sessions::new(limits),
             groups: Groups::new(identity.me),
             streams: GroupStreams::default(),
+            lines: LineDesk::default(),
             topics: TopicDesk::default(),
             pending: PendingDeliveries::default(),
             offers: OfferTable::default(),
@@ -394,7 +398,7 @@ impl<E: Engine> Node<E> {
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
-        let leaves = self.clients.next_leaving().is_some() || self.rights.has_expulsions();
+        let leaves = self.next_leaving().is_some() || self.rights.has_expulsions();
         let asks = asking && !self.has_answered_enough();
         let waits = paused || leaves || asks || self.clients.next_hold().is_some() || self.keys.has_to_say();
         if self.has_to_tell() || self.has_to_read() || !self.full && waits {

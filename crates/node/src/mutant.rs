@@ -23,6 +23,7 @@ consort_types::mutants!(
     BatchFromStart "tells a batch from its start to one who had read a part of it",
     JoinsUnread "has a client join before all that stands behind that comes here",
     UnreadAtLeave "reads a group no longer once a client asks to leave it",
+    StreamsAtOnce "has a client send to another stream before what it sent has its place",
 );
 
 #[cfg(feature = "mutants")]
@@ -50,7 +51,7 @@ impl Mutant {
 
     /// Whether it breaks what is promised where nodes are spared what they do not read.
     pub const fn is_of_topics(self) -> bool {
-        matches!(self, Self::JoinsUnread | Self::UnreadAtLeave)
+        matches!(self, Self::JoinsUnread | Self::UnreadAtLeave | Self::StreamsAtOnce)
     }
 
     /// Whether it breaks what is promised to producers.

@@ -2,12 +2,13 @@
 //!
 //! An engine of many streams hands out one merged order, so groups and views do not ask in which of them something stood. What
 //! this says must be equal at all nodes nevertheless: else one refuses what another takes.
+use crate::lines::LineDesk;
 use crate::{Node, STREAM};
 use consort_group::ordered::{self, Ordered};
 use consort_group::{PrivateName, Targets};
 use consort_order::Engine;
 use consort_session::{Refusal, RefusalCause};
-use consort_types::{ClientId, OrderStream};
+use consort_types::{ClientId, GroupName, OrderStream};
 use consort_wire::Payload;
 use std::fmt;
 
@@ -127,13 +128,28 @@ impl GroupStreams {
 impl<E: Engine> Node<E> {
     /// Says in which of the engine's streams groups stand, before it starts; the same at all nodes.
     pub fn set_streams(&mut self, streams: GroupStreams) {
+        self.lines = LineDesk::new(self.engine.filters() && streams.are_many());
         self.streams = streams;
+    }
+
+    /// The stream of a join or a leave.
+    pub(crate) fn stream_of_step(&self, group: &GroupName) -> OrderStream {
+        //= MP59
+        //= MP77
+        if self.lines.is_on() { STREAM } else { self.streams.of(group.as_bytes()) }
     }
 
     /// The stream of a client's message; `None` where it was refused.
     #[cold]
     pub(crate) fn stream_or_refuse(&mut self, client: ClientId, payload: &Payload) -> Option<OrderStream> {
-        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return Some(STREAM) };
+        let Ok(Ordered::Multicast { told, numbered, .. }) = ordered::decode(payload) else { return Some(STREAM) };
+        //= MP77
+        let to_client = |targets: Targets<'_>| targets.names().any(|name| PrivateName::read(name).is_some());
+        if self.lines.is_on()
+            && (numbered.is_some() || Targets::of(payload, told.targets_at, to_client).unwrap_or(true))
+        {
+            return Some(STREAM);
+        }
         match Targets::of(payload, told.targets_at, |targets| self.streams.of_all(targets.names())) {
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(apart)) => {

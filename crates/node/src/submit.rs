@@ -5,7 +5,7 @@ use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
 use consort_session::{Ask, Disconnect, DisconnectReason, ListQuery, Refusal, RefusalCause, event};
-use consort_types::{Class, ClientId, Duration, GroupName, Instant, OrderStream, Service};
+use consort_types::{Class, ClientId, Duration, GroupName, Instant, MessageId, OrderStream, Service};
 use consort_wire::Payload;
 
 /// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
@@ -63,18 +63,21 @@ impl<E: Engine> Node<E> {
                     let Some(found) = self.stream_or_refuse(client, &payload) else { return true };
                     stream = found;
                 }
+                if !self.may_send(client, stream) {
+                    return false;
+                }
                 return self.submit(client, (service, stream), payload, None);
             }
             //= MP59
             Ask::Join { group, closed } => {
                 if let Some(refusal) = self.join_refusal(client, &group) {
                     self.clients.refuse(client, &refusal);
-                } else if !self.may_join(client, &group) {
+                } else if !self.may_join(client, &group) || !self.may_send(client, self.stream_of_step(&group)) {
                     return false;
                 } else if let Some(name) = self.clients.name_for_join(client) {
                     self.clients.note_group(client, &group);
                     let payload = ordered::join(client, &name, &group, closed).into();
-                    let to = (Service::Agreed, self.streams.of(group.as_bytes()));
+                    let to = (Service::Agreed, self.stream_of_step(&group));
                     self.note_joining(&group, true);
                     let had_room = self.submit(client, to, payload, Some(MembershipStep::Join));
                     if !had_room {
@@ -84,9 +87,12 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ask::Leave(group) => {
+                if !self.may_send(client, self.stream_of_step(&group)) {
+                    return false;
+                }
                 self.note_leaving(&group);
                 let payload = ordered::leave(client, &group).into();
-                let to = (Service::Agreed, self.streams.of(group.as_bytes()));
+                let to = (Service::Agreed, self.stream_of_step(&group));
                 return self.submit(client, to, payload, Some(MembershipStep::Leave));
             }
             Ask::Hello(name) => self.on_hello(client, name),
@@ -116,7 +122,8 @@ impl<E: Engine> Node<E> {
         let answer = self.ask_engine(Submission { class: Class::Client, service, stream, payload });
         // Before the drain: an engine may deliver at once what it has just accepted.
         match answer {
-            Ok(()) => {
+            Ok(id) => {
+                self.lines.note(client, stream, id);
                 self.clients.accept(client);
                 step.into_iter().for_each(|step| self.rights.begin_step(client, step));
             }
@@ -131,16 +138,16 @@ impl<E: Engine> Node<E> {
     pub(crate) fn hand_over(&mut self, class: Class, service: Service, payload: Payload) -> Result<(), Refused> {
         let answer = self.ask_engine(Submission { class, service, stream: STREAM, payload });
         self.drain_engine();
-        answer
+        answer.map(drop)
     }
 
     /// A leave that the client did not ask for; the engine is not drained.
     pub(crate) fn ask_leave(&mut self, client: ClientId, group: &GroupName) -> Result<(), Refused> {
-        let (stream, payload) = (self.streams.of(group.as_bytes()), ordered::leave(client, group).into());
-        self.ask_engine(Submission { class: Class::Client, service: Service::Agreed, stream, payload })
+        let (stream, payload) = (self.stream_of_step(group), ordered::leave(client, group).into());
+        self.ask_engine(Submission { class: Class::Client, service: Service::Agreed, stream, payload }).map(drop)
     }
 
-    fn ask_engine(&mut self, submission: Submission) -> Result<(), Refused> {
+    fn ask_engine(&mut self, submission: Submission) -> Result<MessageId, Refused> {
         let class = submission.class;
         let answer = self.submit_to_topics(submission);
         let full = matches!(answer, Err(Refused::Full { .. }));
@@ -166,7 +173,7 @@ impl<E: Engine> Node<E> {
         if self.full {
             return false;
         }
-        if let Some(client) = self.clients.next_leaving() {
+        if let Some(client) = self.next_leaving() {
             // A thousand may go at once.
             if !self.pending.may_tell() {
                 return false;

@@ -9,7 +9,7 @@ use crate::{Node, STREAM};
 use consort_group::Targets;
 use consort_group::ordered::{self, Ordered};
 use consort_order::{Engine, Refused, Submission, Topic};
-use consort_types::{ClientId, Duration, GroupName, Instant};
+use consort_types::{ClientId, Duration, GroupName, Instant, MessageId};
 use consort_wire::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const LOOK: Duration = Duration::from_millis(2);
 /// So many groups are named in a status.
 const NAMED: usize = 8;
+/// A stream is read for so long after a client here sent to it.
+const SENT_FOR: Duration = Duration::from_secs(10);
+/// That one did is noted once in this time.
+const SENT_EACH: Duration = Duration::from_secs(1);
 /// Who was not looked at for so long waits no more.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
@@ -32,6 +36,8 @@ pub(crate) struct TopicDesk {
     placed: Vec<Topic>,
     /// What clients wait for to join, and when they were last looked at.
     waiting: BTreeMap<Topic, Instant>,
+    /// Streams that clients send to, and when they last did.
+    sent: BTreeMap<Topic, Instant>,
     /// Something of this may have changed.
     changed: bool,
     /// What the engine was told.
@@ -49,17 +55,21 @@ impl TopicDesk {
 
     /// All that is read by now.
     fn wanted(&self) -> BTreeSet<Topic> {
-        self.members.keys().chain(self.joining.keys()).chain(self.waiting.keys()).copied().collect()
+        let joined = self.members.keys().chain(self.joining.keys()).chain(self.waiting.keys());
+        joined.chain(self.sent.keys()).copied().collect()
     }
 }
 
-/// What stands for a group.
-fn topic_of(group: &[u8]) -> Topic {
-    let hash = spread(group);
-    Topic((hash ^ hash >> 16) as u16)
-}
-
 impl<E: Engine> Node<E> {
+    /// What stands for a group: its stream, where there are several.
+    fn topic_of(&self, group: &[u8]) -> Topic {
+        if self.lines.is_on() {
+            return Topic(self.streams.of(group).0);
+        }
+        let hash = spread(group);
+        Topic((hash ^ hash >> 16) as u16)
+    }
+
     /// Has the engine spare this node what none of its clients reads, if it can. What others read is not kept for them then.
     pub fn spare_unread(&mut self) {
         if self.engine.filters() {
@@ -74,7 +84,7 @@ impl<E: Engine> Node<E> {
         let Ok(Ordered::Multicast { told, numbered: None, .. }) = ordered::decode(payload) else { return Vec::new() };
         let groups_of = |targets: Targets<'_>| {
             let alone = targets.names().all(|name| name.first() != Some(&b'#'));
-            let topics: BTreeSet<_> = targets.names().map(topic_of).collect();
+            let topics: BTreeSet<_> = targets.names().map(|name| self.topic_of(name)).collect();
             if alone { topics.into_iter().collect() } else { Vec::new() }
         };
         Targets::of(payload, told.targets_at, groups_of).unwrap_or_default()
@@ -83,7 +93,7 @@ impl<E: Engine> Node<E> {
     /// What a gateway sends on, by the names of groups.
     pub(crate) fn sent_on(&self, topics: Option<&[Topic]>) -> String {
         let Some(topics) = topics else { return "everything".into() };
-        let read = |group: &GroupName| topics.contains(&topic_of(group.as_bytes()));
+        let read = |group: &GroupName| topics.contains(&self.topic_of(group.as_bytes()));
         let mut groups = self.groups.all().map(|(group, ..)| group).filter(|group| read(group));
         let named: Vec<_> = groups.by_ref().take(NAMED).map(|group| group.to_string()).collect();
         match (named.is_empty(), groups.count()) {
@@ -94,38 +104,53 @@ impl<E: Engine> Node<E> {
     }
 
     /// Hands a client's message or step to the engine.
-    pub(crate) fn submit_to_topics(&mut self, submission: Submission) -> Result<(), Refused> {
-        if !self.topics.on || submission.stream != STREAM {
-            return self.engine.submit(self.now, submission).map(drop);
+    pub(crate) fn submit_to_topics(&mut self, submission: Submission) -> Result<MessageId, Refused> {
+        if !self.topics.on || self.lines.is_on() || submission.stream != STREAM {
+            return self.engine.submit(self.now, submission);
         }
         let topics = self.topics(&submission.payload);
-        self.engine.submit_to(self.now, submission, &topics).map(drop)
+        self.engine.submit_to(self.now, submission, &topics)
     }
 
     /// Whether all that is sent to a group behind a client's join will come here. If not, the client waits for that.
     pub(crate) fn may_join(&mut self, client: ClientId, group: &GroupName) -> bool {
-        if !self.topics.on {
+        if !self.topics.on && !self.lines.is_on() {
             return true;
         }
-        let topic = topic_of(group.as_bytes());
-        let told = self.topics.told.as_ref().is_none_or(|told| told.contains(&topic));
-        if told && self.engine.reads(topic) || mutated!(self, JoinsUnread) {
+        let topic = self.topic_of(group.as_bytes());
+        if self.is_read(topic) || mutated!(self, JoinsUnread) {
             return true;
         }
-        if self.topics.waiting.insert(topic, self.now).is_none() {
+        if self.topics.on && self.topics.waiting.insert(topic, self.now).is_none() {
             // One trip to the gateways and back does for all joins that it has asked for.
             let ahead = self.clients.get(client).map(|session| session.joins_ahead()).unwrap_or_default();
-            self.topics.waiting.extend(ahead.iter().map(|group| (topic_of(group.as_bytes()), self.now)));
+            let ahead: Vec<_> = ahead.iter().map(|group| (self.topic_of(group.as_bytes()), self.now)).collect();
+            self.topics.waiting.extend(ahead);
             self.topics.changed = true;
         }
         self.clients.pause_until(self.now + LOOK, client);
         false
     }
 
+    fn is_read(&self, topic: Topic) -> bool {
+        self.topics.told.as_ref().is_none_or(|told| told.contains(&topic)) && self.engine.reads(topic)
+    }
+
+    /// Whether this node reads a stream that a client sends to; it begins to where it does not.
+    pub(crate) fn reads_to_send(&mut self, topic: Topic) -> bool {
+        //= MP74
+        let (now, on) = (self.now, self.topics.on);
+        let said = self.topics.sent.get(&topic).is_some_and(|at| now.since(*at) < SENT_EACH);
+        if on && !said {
+            self.topics.changed |= self.topics.sent.insert(topic, now).is_none();
+        }
+        self.is_read(topic)
+    }
+
     /// A client's join is on its way to its place, or had no room after all.
     pub(crate) fn note_joining(&mut self, group: &GroupName, goes: bool) {
         if self.topics.on {
-            let topic = topic_of(group.as_bytes());
+            let topic = self.topic_of(group.as_bytes());
             TopicDesk::note(&mut self.topics.joining, topic, goes);
             self.topics.waiting.remove(&topic);
             if !goes {
@@ -139,7 +164,8 @@ impl<E: Engine> Node<E> {
     pub(crate) fn note_leaving(&mut self, group: &GroupName) {
         //= TM54
         if self.topics.on && mutated!(self, UnreadAtLeave) {
-            TopicDesk::note(&mut self.topics.members, topic_of(group.as_bytes()), false);
+            let topic = self.topic_of(group.as_bytes());
+            TopicDesk::note(&mut self.topics.members, topic, false);
             self.topics.changed = true;
         }
     }
@@ -147,7 +173,8 @@ impl<E: Engine> Node<E> {
     /// An own client's join has its place.
     pub(crate) fn note_placed(&mut self, payload: &Payload, group: &GroupName) {
         if self.topics.on && ordered::is_join(payload) {
-            self.topics.placed.push(topic_of(group.as_bytes()));
+            let topic = self.topic_of(group.as_bytes());
+            self.topics.placed.push(topic);
         }
     }
 
@@ -157,7 +184,8 @@ impl<E: Engine> Node<E> {
             return false;
         }
         for (group, joined) in self.groups.take_local_changes() {
-            TopicDesk::note(&mut self.topics.members, topic_of(group.as_bytes()), joined);
+            let topic = self.topic_of(group.as_bytes());
+            TopicDesk::note(&mut self.topics.members, topic, joined);
             self.topics.changed = true;
         }
         if !self.groups.has_work() {
@@ -166,9 +194,10 @@ impl<E: Engine> Node<E> {
                 self.topics.changed = true;
             }
         }
-        let (now, waiting) = (self.now, self.topics.waiting.len());
+        let (now, known) = (self.now, self.topics.waiting.len() + self.topics.sent.len());
         self.topics.waiting.retain(|_, at| now.since(*at) < FORGOTTEN);
-        let forgot = self.topics.waiting.len() < waiting;
+        self.topics.sent.retain(|_, at| now.since(*at) < SENT_FOR);
+        let forgot = self.topics.waiting.len() + self.topics.sent.len() < known;
         if !std::mem::take(&mut self.topics.changed) && !forgot {
             return false;
         }

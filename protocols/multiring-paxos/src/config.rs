@@ -13,6 +13,8 @@ pub struct Config {
     pub rings: Vec<Ring>,
     /// The ring that carries views, control messages, and messages to groups of several rings. Shared.
     pub global: RingId,
+    /// Which rings a node takes part in. Shared.
+    pub reads: Reads,
     /// How often a ring skips while somebody waits for it: messages wait half of it on average for an idle ring.
     pub delta_t: Duration,
     /// Whether a ring skips further than its clock says where it comes late: it makes up for distance. Off only to
@@ -25,6 +27,26 @@ pub struct Config {
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::mutant::Mutant>,
+}
+
+/// Which rings a node takes part in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// In all. A sender's messages are handed out in its order, whichever rings they go to.
+    #[default]
+    All,
+    /// In the global one, in those where it votes, and in those that it was told to read. Whoever sends sees to its order
+    /// itself: it sends to another ring once all that it sent before is handed out.
+    Groups,
+}
+
+impl Reads {
+    /// Both, each with its name in a configuration.
+    pub const NAMED: [(&'static str, Self); 2] = [("all", Self::All), ("groups", Self::Groups)];
+
+    fn name(self) -> &'static str {
+        Self::NAMED.iter().find(|(_, reads)| *reads == self).map_or("all", |(name, _)| name)
+    }
 }
 
 /// One ring.
@@ -50,6 +72,7 @@ impl Config {
             paxos,
             rings,
             global,
+            reads: Reads::All,
             delta_t: Duration::from_millis(2),
             compensates: true,
             skips_unasked: false,
@@ -116,6 +139,7 @@ impl Config {
             ("rings", rings.join(", ")),
             ("global ring", self.global.to_string()),
         ];
-        own.into_iter().chain(shared).collect()
+        let reads = (self.reads != Reads::All).then(|| ("rings read", self.reads.name().into()));
+        own.into_iter().chain(reads).chain(shared).collect()
     }
 }

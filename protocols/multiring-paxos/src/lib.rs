@@ -40,7 +40,7 @@ pub mod turns;
 mod tests;
 
 pub use cache::Cache;
-pub use config::{Config, ConfigError, Ring};
+pub use config::{Config, ConfigError, Reads, Ring};
 pub use engine::MultiRingPaxos;
 pub use log::LogState;
 pub use merge::{Checkpoint, Merge, Merged, NotTaken};

@@ -162,6 +162,25 @@ impl<S: LogState> Merge<S> {
         self.inputs.entry(ring).or_insert_with(|| Input::new(state, Part::Cached { copy: None }));
     }
 
+    /// Reads and merges another ring from where its log stands in `state`; without an agreement, as a reader by itself may.
+    /// Its items count from the slot that is returned: nothing is handed out behind it yet.
+    pub fn begin(&mut self, ring: RingId, state: S) -> Slot {
+        //= MP70
+        let from = Slot::of(self.cursor).plus(1).max(state.slot());
+        self.inputs.insert(ring, Input::new(state, Part::Merged { from, until: None }));
+        from
+    }
+
+    /// Reads a ring no more, from here on.
+    pub fn end_reading(&mut self, ring: RingId) {
+        self.inputs.remove(&ring);
+    }
+
+    /// Whether what a ring decides from now on, as far as this reader knows, has this slot or a later one.
+    pub fn has_come_to(&self, ring: RingId, slot: Slot) -> bool {
+        self.inputs.get(&ring).is_some_and(|input| input.reached() >= slot)
+    }
+
     /// Takes an entry of a ring; one that it has is dropped.
     ///
     /// # Errors

@@ -22,4 +22,5 @@ consort_types::mutants!(
     TurnsOutliveViews "holds over a view what waits for its turn",
     PlacesRunOn "counts positions on over a view",
     ViewsOfAnyRing "changes its view where any ring does",
+    ReadTooSoon "takes a ring for read before it has come to where it counts",
 );

@@ -1,10 +1,11 @@
-//! Own messages until they are handed out here: those that no ring has, and those that one has.
+//! Own messages: those that wait for their rings, those that their rings have, until each is handed out.
+use crate::config::Reads;
 use crate::slot::RingId;
 use crate::turns::HELD_MAX;
 use consort_order::Refused;
 use consort_types::{Class, MessageId, Service};
 use consort_wire::Payload;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 /// What a message counts beside its bytes.
 pub const OVERHEAD: usize = 64;
@@ -22,15 +23,23 @@ pub struct Own {
     pub payload: Payload,
 }
 
+/// Messages that are handed out in the order in which they were accepted: those of a class, and of a ring where each node reads
+/// the rings that it needs.
+pub type OwnLine = (Class, Option<RingId>);
+
 #[derive(Clone, Debug, Default)]
 struct Line {
     waiting: VecDeque<Own>,
     sent: VecDeque<Own>,
     /// So many went to rings in this view.
     numbered: u64,
-    /// Bytes of those that wait, and of those that a ring has.
-    bytes: usize,
     sent_bytes: usize,
+}
+
+/// What waits of a class.
+#[derive(Clone, Copy, Debug, Default)]
+struct Waiting {
+    bytes: usize,
     /// The largest that found no room since it was told that there is some.
     refused: Option<usize>,
 }
@@ -38,11 +47,12 @@ struct Line {
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    control: Line,
-    client: Line,
+    reads: Reads,
+    lines: BTreeMap<OwnLine, Line>,
+    waiting: BTreeMap<Class, Waiting>,
     limit: usize,
     message_max: usize,
-    /// How many bytes the rings may have at once, for each class; one message always.
+    /// How many bytes the rings may have of a line at once; one message always.
     credit: usize,
     next: u64,
 }
@@ -50,16 +60,15 @@ pub struct Outgoing {
 impl Outgoing {
     /// Nothing waits. Each class may take `limit` bytes, a message `message_max`; rings may have `credit` bytes of each, as far
     /// as others hold so much.
-    pub fn new(limit: usize, message_max: usize, credit: usize) -> Self {
+    pub fn new(reads: Reads, limit: usize, message_max: usize, credit: usize) -> Self {
         let credit = credit.min(HELD_MAX);
-        Self { control: Line::default(), client: Line::default(), limit, message_max, credit, next: 1 }
+        Self { reads, lines: BTreeMap::new(), waiting: BTreeMap::new(), limit, message_max, credit, next: 1 }
     }
 
-    fn line(&mut self, class: Class) -> &mut Line {
-        match class {
-            Class::Control => &mut self.control,
-            Class::Client => &mut self.client,
-        }
+    /// The line of what goes to a ring.
+    pub fn line_of(&self, class: Class, ring: RingId) -> OwnLine {
+        //= MP72
+        (class, (self.reads == Reads::Groups).then_some(ring))
     }
 
     /// Accepts a message or says why not.
@@ -77,24 +86,26 @@ impl Outgoing {
         if len > max {
             return Err(Refused::TooLarge { len, max });
         }
-        let id = MessageId(self.next);
-        let line = self.line(class);
-        if line.bytes > 0 && line.bytes + len + OVERHEAD > limit {
-            line.refused = line.refused.max(Some(len + OVERHEAD));
-            return Err(Refused::Full { queued: line.bytes, limit });
+        let waiting = self.waiting.entry(class).or_default();
+        if waiting.bytes > 0 && waiting.bytes + len + OVERHEAD > limit {
+            waiting.refused = waiting.refused.max(Some(len + OVERHEAD));
+            return Err(Refused::Full { queued: waiting.bytes, limit });
         }
-        line.bytes += len + OVERHEAD;
-        line.waiting.push_back(Own { id, ring, service, payload });
+        waiting.bytes += len + OVERHEAD;
+        let (id, line) = (MessageId(self.next), self.line_of(class, ring));
+        self.lines.entry(line).or_default().waiting.push_back(Own { id, ring, service, payload });
         self.next += 1;
         Ok(id)
     }
 
-    /// The next message of a class, if it may go, with its number in this view.
-    pub fn next(&self, class: Class) -> Option<(u64, &Own)> {
-        let line = match class {
-            Class::Control => &self.control,
-            Class::Client => &self.client,
-        };
+    /// The lines of a class.
+    pub fn lines(&self, class: Class) -> Vec<OwnLine> {
+        self.lines.keys().filter(|(of, _)| *of == class).copied().collect()
+    }
+
+    /// The next message of a line, if it may go, with its number in this view.
+    pub fn next(&self, line: OwnLine) -> Option<(u64, &Own)> {
+        let line = self.lines.get(&line)?;
         let next = line.waiting.front()?;
         //= MP58
         let fits = line.sent.is_empty() || line.sent_bytes + next.payload.len() + OVERHEAD <= self.credit;
@@ -102,11 +113,12 @@ impl Outgoing {
     }
 
     /// A ring has taken the next one.
-    pub fn sent(&mut self, class: Class) {
-        let line = self.line(class);
+    pub fn sent(&mut self, of: OwnLine) {
+        let Some(line) = self.lines.get_mut(&of) else { return };
         if let Some(own) = line.waiting.pop_front() {
-            line.bytes -= own.payload.len() + OVERHEAD;
-            line.sent_bytes += own.payload.len() + OVERHEAD;
+            let bytes = own.payload.len() + OVERHEAD;
+            self.waiting.entry(of.0).or_default().bytes -= bytes;
+            line.sent_bytes += bytes;
             line.sent.push_back(own);
             //= MP51
             line.numbered += 1;
@@ -114,8 +126,8 @@ impl Outgoing {
     }
 
     /// The first of those that a ring has is handed out.
-    pub fn placed(&mut self, class: Class) -> Option<MessageId> {
-        let line = self.line(class);
+    pub fn placed(&mut self, line: OwnLine) -> Option<MessageId> {
+        let line = self.lines.get_mut(&line)?;
         let own = line.sent.pop_front()?;
         line.sent_bytes -= own.payload.len() + OVERHEAD;
         Some(own.id)
@@ -124,9 +136,10 @@ impl Outgoing {
     /// Another view holds: what the rings have does not count any more, and goes to them again, before all that waits.
     pub fn take_back(&mut self) {
         //= MP52
-        for line in [&mut self.control, &mut self.client] {
+        for ((class, _), line) in &mut self.lines {
+            let waiting = self.waiting.entry(*class).or_default();
             while let Some(own) = line.sent.pop_back() {
-                line.bytes += own.payload.len() + OVERHEAD;
+                waiting.bytes += own.payload.len() + OVERHEAD;
                 line.waiting.push_front(own);
             }
             (line.sent_bytes, line.numbered) = (0, 0);
@@ -135,25 +148,28 @@ impl Outgoing {
 
     /// Whether something that was refused would find room; asked once for each time.
     pub fn has_room_again(&mut self) -> bool {
-        let limit = self.limit;
-        let again = |line: &mut Line| {
-            let fits = line.refused.is_some_and(|len| line.bytes == 0 || line.bytes + len <= limit);
-            if fits {
-                line.refused = None;
+        let (limit, mut any) = (self.limit, false);
+        for waiting in self.waiting.values_mut() {
+            if waiting.refused.is_some_and(|len| waiting.bytes == 0 || waiting.bytes + len <= limit) {
+                (waiting.refused, any) = (None, true);
             }
-            fits
-        };
-        let (control, client) = (again(&mut self.control), again(&mut self.client));
-        control || client
+        }
+        any
     }
 
     /// Bytes that wait.
-    pub const fn bytes(&self) -> usize {
-        self.control.bytes + self.client.bytes
+    pub fn bytes(&self) -> usize {
+        self.waiting.values().map(|waiting| waiting.bytes).sum()
     }
 
     /// Whether nothing waits and no ring has anything.
     pub fn is_empty(&self) -> bool {
-        [&self.control, &self.client].iter().all(|line| line.waiting.is_empty() && line.sent.is_empty())
+        self.lines.values().all(|line| line.waiting.is_empty() && line.sent.is_empty())
+    }
+
+    /// The same for what goes to a ring by itself.
+    pub fn is_empty_for(&self, ring: RingId) -> bool {
+        let of_it = self.lines.iter().filter(|((_, of), _)| *of == Some(ring));
+        of_it.map(|(_, line)| line).all(|line| line.waiting.is_empty() && line.sent.is_empty())
     }
 }

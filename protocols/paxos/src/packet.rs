@@ -12,7 +12,7 @@
 //! | 7 vote | ballot, instance, incarnations |
 //! | 8 decide | instance, links left to go, item |
 //! | 9 fetch | names of values |
-//! | 10 learn | first instance |
+//! | 10 learn | first instance; the largest there is for where the log ends |
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
 //! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
@@ -210,6 +210,8 @@ const LEAVING: u8 = 4;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
 const NUMBER_MAX: u64 = 1 << 62;
+/// Who asks to learn from here on wants to know where the log ends.
+pub const AT_THE_END: u64 = NUMBER_MAX - 1;
 
 pub(crate) fn bounded(reader: &mut Reader<'_>, what: &'static str) -> Result<u64, Malformed> {
     //= X76

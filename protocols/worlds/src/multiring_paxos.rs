@@ -1,7 +1,7 @@
 //! Multi-Ring Paxos in the simulator: rings drawn by the seed, all with the same acceptors, and faults that it is made for.
 use crate::Simulated;
 use crate::paxos::suited;
-use consort_multiring_paxos::{Config, MultiRingPaxos, Ring, RingId};
+use consort_multiring_paxos::{Config, MultiRingPaxos, Reads, Ring, RingId};
 use consort_node::streams::{GroupStreams, StreamGroups};
 use consort_order::Engine;
 use consort_sim::checkers::Bounds;
@@ -17,7 +17,7 @@ impl Simulated for MultiRingPaxos {
     type Config = Config;
     const HOLDS: Option<Holds<Self>> = None;
 
-    fn settings(plan: &RunPlan, _whole: bool) -> Config {
+    fn settings(plan: &RunPlan, whole: bool) -> Config {
         let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();
         let mut rng = Rng::new(plan.seed).fork(0x3e2a);
         let mut acceptors = consort_paxos::Config::new(members[0], members.clone()).acceptors;
@@ -29,6 +29,10 @@ impl Simulated for MultiRingPaxos {
         config.global = RingId(rng.between(1, config.rings.len() as u64) as u8);
         config.delta_t = Duration::from_millis(rng.between(1, 6));
         config.paxos.retain = [config.paxos.retain, ENOUGH][rng.below(2) as usize];
+        // An engine by itself is handed messages for all rings at once.
+        if whole && Rng::new(plan.seed).fork(0x9e4d5).chance(0.5) {
+            config.reads = Reads::Groups;
+        }
         if !plan.shipped {
             config.merge_bytes = [4 << 20, 20_000][rng.below(2) as usize];
             config.paxos.window = [256, rng.between(1, 8) as usize][rng.below(2) as usize];

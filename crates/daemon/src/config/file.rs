@@ -466,7 +466,7 @@ interface = "198.51.100.12"
         assert!(wrong("storage = \"disk\"").contains("async"), "{}", wrong("storage = \"disk\""));
         assert!(wrong("retain = 1000").contains("paxos.retain: "), "{}", wrong("retain = 1000"));
         assert!(wrong("retain_for = 9").contains("paxos.retain_for: "), "{}", wrong("retain_for = 9"));
-        assert!(wrong("window = 3").contains("known here: acceptors, storage, retain, retain_for"));
+        assert!(wrong("window = 3").contains("known here: acceptors, storage, retain, retain_for, reads"));
         assert!(problems(&with("primary = \"node 2\"", "")).contains("primary: with protocol = \"paxos\""));
         let long = format!("{}[limits]\nmessage = 40_000_000\nqueue = 100_000_000\n", with("", ""));
         assert!(problems(&long).contains("limits.message: 40000000 bytes; with protocol"), "{}", problems(&long));

@@ -1,6 +1,7 @@
 //! Which protocol orders the messages, and the own knobs of those that are not the ring.
 use super::reader::{self, Section};
 use super::{Profile, Scheduling, Settings};
+use consort_multiring_paxos::Reads;
 use consort_paxos::{Config as PaxosConfig, Storage};
 use consort_plato::{PlatoConfig, Prediction};
 use consort_ring::Policy;
@@ -99,6 +100,8 @@ pub struct Paxos {
     pub retain: Option<usize>,
     /// For how long at most.
     pub retain_for: Option<Duration>,
+    /// Which of many rings a daemon takes part in; where nothing is said all.
+    pub reads: Option<Reads>,
 }
 
 /// What acceptors may keep, by name.
@@ -112,6 +115,7 @@ pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
     paxos.storage = section.choice("storage", &STORAGES);
     paxos.retain = section.number("retain", RETAIN_LEAST..=RETAIN_MOST);
     paxos.retain_for = section.duration("retain_for");
+    paxos.reads = section.choice("reads", &Reads::NAMED);
     section.finish();
 }
 
@@ -253,6 +257,10 @@ impl Settings {
         if self.from_file && self.ring.primary != Policy::Majority {
             let remedy = "with protocol = \"paxos\" the majority of the acceptors is primary; leave it out";
             return Err(("primary", remedy.into()));
+        }
+        if self.paxos.reads.is_some() {
+            let remedy = "there is one ring; leave it out, or take protocol = \"multiring-paxos\"";
+            return Err(("paxos.reads", remedy.into()));
         }
         let most = consort_net::LINK_MESSAGE_MAX;
         if self.ring.message_max > most {

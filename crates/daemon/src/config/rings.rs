@@ -2,7 +2,7 @@
 use super::protocol::STORAGES;
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, Storage, list};
-use consort_multiring_paxos::{Config as MultiRingPaxosConfig, Ring, RingId};
+use consort_multiring_paxos::{Config as MultiRingPaxosConfig, Reads, Ring, RingId};
 use consort_node::streams::{GroupStreams, StreamGroups, overlap};
 use consort_ring::Policy;
 use consort_types::{GroupName, NodeId, OrderStream};
@@ -161,6 +161,7 @@ impl Settings {
         let mut config = MultiRingPaxosConfig::new(paxos.me, paxos.members.clone(), rings.iter().map(ring).collect());
         let home = rings.iter().find(|ring| ring.global).or_else(|| rings.iter().min_by_key(|ring| ring.id));
         config.global = home.map_or(config.global, |ring| RingId(ring.id));
+        config.reads = self.paxos.reads.unwrap_or_default();
         if let Some(retain) = self.paxos.retain {
             config.paxos.retain = (retain / rings.len().max(1)).max(config.paxos.value);
         }
@@ -191,7 +192,12 @@ impl Settings {
             .iter()
             .find(|ring| ring.global)
             .map_or("none global".into(), |ring| format!("ring {} global", ring.id));
-        format!("multiring-paxos with {} rings, {global}, storage memory", rings.len())
+        let (bytes, keep) = self.sessions_retain;
+        let reads = match self.paxos.reads.unwrap_or_default() {
+            Reads::Groups if bytes == 0 || keep.is_zero() => "reads those of its groups",
+            Reads::All | Reads::Groups => "reads all",
+        };
+        format!("multiring-paxos with {} rings, {global}, {reads}, storage memory", rings.len())
     }
 
     pub(super) fn validate_rings(&self) -> Result<(), (&'static str, String)> {
@@ -264,6 +270,25 @@ mod tests {
     fn what_the_nodes_retain_is_shared_by_the_rings() {
         let config = read(&format!("{GOOD}[paxos]\nretain = 8_388_608\n")).unwrap().multiring_paxos_config();
         assert_eq!(config.paxos.retain, 2 << 20);
+    }
+
+    #[test]
+    fn daemons_read_all_rings_or_those_of_their_groups() {
+        let all = read(GOOD).unwrap();
+        let apart = read(&format!("{GOOD}[paxos]\nreads = \"groups\"\n")).unwrap();
+        let spared = read(&format!("{GOOD}[paxos]\nreads = \"groups\"\n[sessions]\nretain = 0\n")).unwrap();
+        let reads = |settings: &Settings| settings.multiring_paxos_config().reads;
+        assert_eq!([&all, &apart, &spared].map(reads), [Reads::All, Reads::Groups, Reads::Groups]);
+        assert_eq!(all.hash(), read(&format!("{GOOD}[paxos]\nreads = \"all\"\n")).unwrap().hash());
+        assert_ne!(all.hash(), apart.hash(), "who sees to the order of senders is for all to know");
+        assert_eq!(apart.hash(), spared.hash(), "what a daemon retains is its own");
+        let told = |settings: &Settings| settings.summary().split(", ").nth(3).unwrap_or_default().to_owned();
+        assert_eq!([&all, &apart, &spared].map(told), ["reads all", "reads all", "reads those of its groups"]);
+        let problem = read(&format!("{GOOD}[paxos]\nreads = \"some\"\n")).unwrap_err();
+        assert!(problem.contains("paxos.reads: \"some\" is not known; choose all or groups"), "{problem}");
+        let text = text("[paxos]\nreads = \"groups\"\n").replace("multiring-paxos", "paxos");
+        let one = file::parse("f", &text).unwrap_err().message;
+        assert!(one.contains("paxos.reads: there is one ring; leave it out"), "{one}");
     }
 
     #[test]
@@ -340,7 +365,7 @@ mod tests {
         let mut settings = Settings::local("test", 3);
         settings.protocol = Protocol::MultiRingPaxos;
         assert_eq!(settings.validate(), Ok(()));
-        assert!(settings.summary().contains("multiring-paxos with 3 rings, ring 1 global, storage memory"));
+        assert!(settings.summary().contains("multiring-paxos with 3 rings, ring 1 global, reads all, storage memory"));
         settings.paxos.storage = Some(Storage::Sync);
         let (setting, problem) = settings.validate().unwrap_err();
         assert_eq!(

@@ -53,6 +53,16 @@ impl Sessions {
         }
     }
 
+    /// Pauses a client until it is taken up again.
+    pub(crate) fn park(&mut self, client: ClientId) {
+        self.set_paused(client);
+    }
+
+    /// Has one that was parked go on.
+    pub(crate) fn unpark(&mut self, client: ClientId) {
+        self.paused.push_back(client);
+    }
+
     /// Those that may send again wait for room like others.
     pub(crate) fn end_pauses(&mut self, now: Instant) {
         while self.next_pause_end().is_some_and(|until| until <= now) {

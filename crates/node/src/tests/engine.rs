@@ -84,6 +84,8 @@ pub(super) struct Sequencer {
     /// Names the order.
     pub order: u64,
     submitted: u64,
+    /// What was submitted here and has no place yet.
+    own: VecDeque<MessageId>,
     /// The streams that client messages were for.
     pub streams: Vec<u16>,
     /// Whether nodes may be spared what they do not read, and the topics that client messages were for.
@@ -125,6 +127,7 @@ impl Sequencer {
             is_away: false,
             order: 77,
             submitted: 0,
+            own: VecDeque::new(),
             streams: Vec::new(),
             filters: false,
             topics: Vec::new(),
@@ -191,7 +194,7 @@ impl Sequencer {
             stream: OrderStream(0),
             position: Position(message.position),
             sender: message.sender,
-            id: None,
+            id: if message.sender == self.me { self.own.pop_front() } else { None },
             class: message.class,
             service: message.service,
             payload: message.payload.into(),
@@ -243,6 +246,7 @@ impl Engine for Sequencer {
         let payload: Payload = submission.payload;
         let message = Numbered { position: 0, sender, class, service, payload: payload.to_bytes() };
         self.submitted += 1;
+        self.own.push_back(MessageId(self.submitted));
         self.streams.extend(client.then_some(submission.stream.0));
         if self.at_once && self.members[0] == self.me {
             self.queued -= len;

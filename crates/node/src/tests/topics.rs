@@ -1,7 +1,9 @@
 //! Engines that spare nodes what they do not read: what is told to them, and when clients join.
 use super::*;
+use crate::streams::{GroupStreams, StreamGroups};
 use consort_group::PrivateName;
 use consort_order::Topic;
+use consort_types::{Duration, OrderStream};
 
 /// Two nodes that are spared what they do not read.
 fn world() -> World {
@@ -131,4 +133,90 @@ fn engines_that_filter_nothing_are_told_nothing() {
     world.settle();
     assert_eq!((world.nodes[0].engine.reading.clone(), world.nodes[0].engine.topics.len()), (None, 0));
     assert_eq!(world.story(bob).len(), 2);
+}
+
+/// Two nodes of which each reads the streams that it needs: groups with `a`, and groups with `b`.
+fn apart() -> World {
+    let mut world = World::over(2, Limits::default(), false);
+    let stream = |(number, pattern): (u16, &str)| {
+        let (stream, name) = (OrderStream(number), format!("ring {number}"));
+        StreamGroups { stream, name, patterns: vec![pattern.to_owned()], global: number == 3 }
+    };
+    for node in &mut world.nodes {
+        node.engine.filters = true;
+        node.set_streams(GroupStreams::new([(1, "a*"), (2, "b*"), (3, "all")].map(stream).into()));
+        node.spare_unread();
+    }
+    world.settle();
+    world
+}
+
+/// The streams of what clients asked for since it was asked last.
+fn streams(world: &mut World, node: usize) -> Vec<u16> {
+    world.settle();
+    std::mem::take(&mut world.nodes[node].engine.streams)
+}
+
+#[test]
+fn a_client_sends_to_another_stream_once_all_that_it_sent_has_its_place() {
+    //= MP76 test
+    let mut world = apart();
+    let (bob, eve) = (world.connect(0, "bob"), world.connect(0, "eve"));
+    world.multicast(bob, &["a1"], "before");
+    assert_eq!(streams(&mut world, 0), [1]);
+    world.nodes[0].engine.stuck = true;
+    world.multicast(bob, &["a1"], "one");
+    world.multicast(bob, &["b1"], "two");
+    world.client(bob).join(&group("a1")).unwrap();
+    assert_eq!(streams(&mut world, 0), [1], "sender's order: nothing goes to another stream yet");
+    world.multicast(eve, &["b1"], "three");
+    assert_eq!(streams(&mut world, 0), [2], "who sent nothing else does not wait");
+    world.nodes[0].engine.stuck = false;
+    assert_eq!(streams(&mut world, 0), [2, 0], "sender's order: each once the one before has its place");
+    // What is under way has its place before its sender's going.
+    world.nodes[0].engine.stuck = true;
+    world.multicast(bob, &["b1"], "last");
+    world.settle();
+    world.vanish(bob);
+    assert_eq!(streams(&mut world, 0), [2], "sender's order: its going waits");
+    world.nodes[0].engine.stuck = false;
+    assert_eq!(streams(&mut world, 0), [0]);
+}
+
+#[test]
+fn what_all_must_know_goes_to_the_stream_that_all_read() {
+    //= MP77 test
+    let mut world = apart();
+    let (bob, eve) = (world.connect(0, "bob"), world.connect(1, "eve"));
+    world.join(bob, "a1");
+    world.client(bob).leave(&group("a1")).unwrap();
+    assert_eq!(streams(&mut world, 0), [0, 0]);
+    let both = [
+        consort_session::Target::Group(group("b1")),
+        consort_session::Target::Client(PrivateName::parse("#eve#n1").unwrap()),
+    ];
+    world.client(bob).multicast(Service::Agreed, &both, b"one").unwrap();
+    world.multicast(bob, &["b1", "b2"], "two");
+    world.multicast(bob, &["a1", "b1"], "three");
+    assert_eq!(streams(&mut world, 0), [0, 2, 3], "a client may be anywhere");
+    assert_eq!(world.story(eve), ["n0/c1 b1+#eve#n1: one"]);
+}
+
+#[test]
+fn a_stream_is_read_for_those_who_are_in_its_groups_or_send_there() {
+    //= MP74 test
+    let mut world = apart();
+    let bob = world.connect(0, "bob");
+    assert_eq!(reading(&world, 0), []);
+    world.nodes[0].engine.is_read = false;
+    world.multicast(bob, &["b1"], "one");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![], vec![Topic(2)]), "it is not read yet");
+    world.nodes[0].engine.is_read = true;
+    world.now += Duration::from_millis(10);
+    assert_eq!(streams(&mut world, 0), [2]);
+    world.join(bob, "a1");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![0], vec![Topic(1), Topic(2)]));
+    world.now += Duration::from_secs(11);
+    world.multicast(bob, &["a1"], "two");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![1], vec![Topic(1)]), "nobody sent to it lately");
 }

@@ -1,10 +1,11 @@
 //! As an engine.
 use super::{Farewell, MultiRingPaxos};
+use crate::config::Reads;
 use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission, Topic,
 };
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -45,6 +46,22 @@ impl Engine for MultiRingPaxos {
         let id = self.outgoing.push(class, ring, service, payload)?;
         self.settle(now);
         Ok(id)
+    }
+
+    fn filters(&self) -> bool {
+        self.config.reads == Reads::Groups
+    }
+
+    /// A topic is the number of a ring.
+    fn read(&mut self, now: Instant, topics: &[Topic]) {
+        let ring = |topic: &Topic| u8::try_from(topic.0).ok().map(RingId);
+        self.wanted = Some(topics.iter().filter_map(ring).collect());
+        self.settle(now);
+    }
+
+    fn reads(&self, topic: Topic) -> bool {
+        let ring = u8::try_from(topic.0).ok().map(RingId);
+        ring.is_none_or(|ring| self.is_read(ring))
     }
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
@@ -140,6 +157,6 @@ impl MultiRingPaxos {
             return Some(self.config.global);
         }
         let ring = RingId(u8::try_from(stream.0).ok()?);
-        self.rings.contains_key(&ring).then_some(ring)
+        self.readings.contains_key(&ring).then_some(ring)
     }
 }

@@ -1,5 +1,6 @@
 //! What the rings have decided, handed out in one order.
 use super::{Message, MultiRingPaxos};
+use crate::config::Reads;
 use crate::merge::Merged;
 use crate::outgoing::OVERHEAD;
 use crate::packet::{HEADER, Stamp, unstamp};
@@ -40,7 +41,7 @@ impl MultiRingPaxos {
                 next += 1;
             }
             if let (Some(needs), Some(engine)) = (self.merge.needs(ring), self.rings.get_mut(&ring)) {
-                engine.hold_from(needs);
+                engine.hold_from(Some(needs));
             }
         }
     }
@@ -50,7 +51,7 @@ impl MultiRingPaxos {
         let ring = RingId(position.0 as u8);
         self.counters.handed_out += 1;
         match item {
-            LogItem::Message { sender, chunk } => self.on_message((sender, chunk.class), &chunk),
+            LogItem::Message { sender, chunk } => self.on_message(position, (sender, chunk.class), &chunk),
             LogItem::View(number) if ring == self.config.global || crate::mutated!(self.config, ViewsOfAnyRing) => {
                 self.on_view(position, number);
             }
@@ -63,7 +64,7 @@ impl MultiRingPaxos {
     }
 
     /// A message counts in the view that it was sent in, and is handed out in its turn among those of its sender.
-    fn on_message(&mut self, line: Line, chunk: &Chunk) {
+    fn on_message(&mut self, position: Position, line: Line, chunk: &Chunk) {
         //= MP52
         let Some((Stamp { view, number }, bytes)) = unstamp(&chunk.bytes) else { return };
         if view != self.current && !crate::mutated!(self.config, AnyViewCounts) || self.inside.is_none() {
@@ -72,25 +73,34 @@ impl MultiRingPaxos {
         }
         //= MP51
         let (message, len) = (Message { service: chunk.service, bytes }, chunk.bytes.len());
+        let ring = RingId(position.0 as u8);
+        if self.config.reads == Reads::Groups {
+            //= MP73
+            return self.deliver(ring, line, position, message);
+        }
         if crate::mutated!(self.config, RingsOvertake) {
-            return self.deliver(line, message);
+            return self.deliver_next(ring, line, message);
         }
         let turn = self.turns.take(line, number, len - HEADER + OVERHEAD, message);
         self.counters.voided += u64::from(turn == Turn::Void);
         while let Some(message) = self.turns.next(line) {
-            self.deliver(line, message);
+            self.deliver_next(ring, line, message);
         }
     }
 
-    fn deliver(&mut self, (sender, class): Line, message: Message) {
-        let own = sender == self.me;
-        let id = if own { self.outgoing.placed(class) } else { None };
-        self.counters.unplaced += u64::from(own && id.is_none());
+    fn deliver_next(&mut self, ring: RingId, line: Line, message: Message) {
         //= MP62
         self.place.0 += 1;
+        self.deliver(ring, line, self.place, message);
+    }
+
+    fn deliver(&mut self, ring: RingId, (sender, class): Line, position: Position, message: Message) {
+        let own = sender == self.me;
+        let id = if own { self.outgoing.placed(self.outgoing.line_of(class, ring)) } else { None };
+        self.counters.unplaced += u64::from(own && id.is_none());
         self.output.push_back(Output::Deliver(Delivery {
             stream: OrderStream(0),
-            position: self.place,
+            position,
             sender,
             id,
             class,

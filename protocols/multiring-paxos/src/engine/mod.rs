@@ -1,5 +1,5 @@
 //! One engine of Ring Paxos for each ring, and the merge of what they decide.
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, Reads};
 use crate::merge::{Config as MergeConfig, Merge};
 use crate::outgoing::Outgoing;
 use crate::pace::{Pace, SlotClock};
@@ -12,10 +12,12 @@ use consort_order::{Engine, Output};
 use consort_paxos::Paxos;
 use consort_paxos::learner::Checkpoint;
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, View, ViewId};
+use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod contract;
 mod merging;
+mod reading;
 mod restart;
 mod rings;
 mod skipping;
@@ -26,7 +28,12 @@ mod told;
 pub struct MultiRingPaxos {
     config: Config,
     me: MemberId,
+    /// The rings that this node takes part in.
     rings: BTreeMap<RingId, Paxos>,
+    /// How far it is with reading each.
+    readings: BTreeMap<RingId, Reading>,
+    /// The rings that it was told to read; before the first word all.
+    wanted: Option<BTreeSet<RingId>>,
     merge: Merge<Checkpoint>,
     turns: Turns<Message>,
     /// The position of the last message; before the first one of a view, that of the view.
@@ -113,11 +120,18 @@ impl MultiRingPaxos {
     pub fn new(config: Config, incarnation: Incarnation) -> Result<Self, ConfigError> {
         config.validate()?;
         let engine = |ring: &crate::config::Ring| Ok((ring.id, Paxos::new(config.of_ring(ring), incarnation)?));
-        let mut rings = config.rings.iter().map(engine).collect::<Result<BTreeMap<_, _>, ConfigError>>()?;
+        let takes_part = |ring: &&crate::config::Ring| {
+            config.reads == Reads::All || ring.id == config.global || ring.acceptors.contains(&config.paxos.me)
+        };
+        let mut rings =
+            config.rings.iter().filter(takes_part).map(engine).collect::<Result<BTreeMap<_, _>, ConfigError>>()?;
+        let readings: BTreeMap<_, _> =
+            config.rings.iter().map(|ring| (ring.id, Reading::at_first(&config, ring.id))).collect();
         if let Some(global) = rings.get_mut(&config.global) {
             global.note_installed(0);
         }
-        let merge = Merge::new(merge_config(&config), rings.keys().map(|ring| (*ring, Checkpoint::default())));
+        let read = readings.iter().filter(|(_, reading)| **reading == Reading::Read);
+        let merge = Merge::new(merge_config(&config), read.map(|(ring, _)| (*ring, Checkpoint::default())));
         Ok(Self {
             me: MemberId { node: config.paxos.me, incarnation },
             merge,
@@ -128,15 +142,22 @@ impl MultiRingPaxos {
             inside: None,
             asked: false,
             open: false,
-            outgoing: Outgoing::new(config.paxos.queue_bytes, config.paxos.message_max, config.paxos.credit),
+            outgoing: Outgoing::new(
+                config.reads,
+                config.paxos.queue_bytes,
+                config.paxos.message_max,
+                config.paxos.credit,
+            ),
             farewell: Farewell::Stays,
             left: BTreeSet::new(),
             clock: SlotClock::default(),
-            paces: rings.keys().map(|ring| (*ring, Pace::default())).collect(),
+            paces: readings.keys().map(|ring| (*ring, Pace::default())).collect(),
             waits: BTreeMap::new(),
             output: VecDeque::new(),
             counters: Counters::default(),
             rings,
+            readings,
+            wanted: None,
             config,
         })
     }
@@ -155,6 +176,7 @@ impl MultiRingPaxos {
     fn settle(&mut self, now: Instant) {
         while self.farewell != Farewell::Restarts {
             self.drain_rings(now);
+            self.read_on(now);
             let handed_out = self.merge_on();
             let sent = self.send_on(now);
             if !(handed_out || sent) {
@@ -173,7 +195,8 @@ impl MultiRingPaxos {
     /// catches up before it comes back: a view that it cannot install would not become primary.
     fn ask_to_be_let_in(&mut self, now: Instant) {
         //= MP55
-        let caught_up = self.rings.values().all(|ring| ring.is_caught_up(now));
+        let read = self.merge.rings().filter_map(|ring| self.rings.get(&ring));
+        let caught_up = read.into_iter().all(|ring| ring.is_caught_up(now));
         self.asked |= caught_up;
         if let Some(global) = self.rings.get_mut(&self.config.global) {
             let is_in = self.asked && global.members().is_some();

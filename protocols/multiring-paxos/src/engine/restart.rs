@@ -4,20 +4,23 @@ use crate::merge::Merge;
 use crate::slot::RingId;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::Output;
+use consort_paxos::Paxos;
 
 impl MultiRingPaxos {
     /// A ring's log is not retained any more where the merge stands. Who has not asked to be let in begins where the
     /// logs do now.
     pub(super) fn on_missed(&mut self, ring: RingId) {
         //= MP55
-        let first = |ring: &RingId| self.rings.get(ring).map(|engine| engine.learner().first().clone());
-        let Some(global) = first(&self.config.global) else { return };
+        let first = |engine: &Paxos| engine.learner().first().clone();
+        let Some(global) = self.rings.get(&self.config.global).map(first) else { return };
         let known =
             [&global.present.last, &global.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
         if self.asked || known {
             return self.restart(&format!("{ring} does not retain what is yet to be merged"), None);
         }
-        let starts: Vec<_> = self.rings.keys().filter_map(|ring| Some((*ring, first(ring)?))).collect();
+        self.read_again();
+        let read = self.rings.iter().filter(|(ring, _)| self.is_read(**ring));
+        let starts: Vec<_> = read.map(|(ring, engine)| (*ring, first(engine))).collect();
         self.current = global.present.number;
         self.merge = Merge::new(merge_config(&self.config), starts);
     }

@@ -1,5 +1,6 @@
 //! What the rings' engines ask for.
 use super::{Farewell, MultiRingPaxos};
+use crate::outgoing::OwnLine;
 use crate::packet::{Content, Packet, Stamp, stamp};
 use crate::slot::RingId;
 use consort_order::{Engine, Output, Submission};
@@ -74,7 +75,19 @@ impl MultiRingPaxos {
 
     fn send_class(&mut self, now: Instant, class: Class) -> bool {
         let mut any = false;
-        while let Some((number, own)) = self.outgoing.next(class) {
+        for line in self.outgoing.lines(class) {
+            any |= self.send_line(now, line);
+        }
+        any
+    }
+
+    fn send_line(&mut self, now: Instant, line: OwnLine) -> bool {
+        let (class, mut any) = (line.0, false);
+        while let Some((number, own)) = self.outgoing.next(line) {
+            //= MP71
+            if !self.is_read(own.ring) {
+                break;
+            }
             //= MP51
             let payload = stamp(Stamp { view: self.current, number }, own.payload.clone());
             let submission = Submission { class, service: own.service, stream: OrderStream(0), payload };
@@ -82,7 +95,7 @@ impl MultiRingPaxos {
             if !taken {
                 break;
             }
-            self.outgoing.sent(class);
+            self.outgoing.sent(line);
             any = true;
         }
         any

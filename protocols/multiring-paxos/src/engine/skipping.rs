@@ -27,12 +27,14 @@ impl MultiRingPaxos {
     }
 
     fn note_waits(&mut self, now: Instant) {
-        let waits = self.merge.waits();
+        let waits: Vec<_> = self.merge.waits().into_iter().chain(self.nearing()).collect();
+        self.waits.retain(|ring, _| self.rings.contains_key(ring));
         for ring in self.rings.keys() {
-            let slot = waits.iter().find_map(|wait| match wait {
+            let wanted = waits.iter().filter_map(|wait| match wait {
                 Wait::Slot(of, slot) if of == ring => Some(*slot),
                 _ => None,
             });
+            let slot = wanted.max();
             let waiting = self.waits.entry(*ring).or_default();
             match (waiting.slot, slot) {
                 (None, Some(_)) => waiting.since = now,

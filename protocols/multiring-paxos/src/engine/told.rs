@@ -1,5 +1,5 @@
 //! What a node tells of its rings and of their merge.
-use super::MultiRingPaxos;
+use super::{MultiRingPaxos, Reading};
 use crate::slot::RingId;
 use consort_order::{Fact, each_counter, state_of};
 use consort_paxos::Paxos;
@@ -40,8 +40,12 @@ impl MultiRingPaxos {
 
     /// A row for each ring, and its numbers.
     pub(super) fn each_part(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
-        for (id, ring) in &self.rings {
+        for id in self.readings.keys() {
             let part = u16::from(id.0);
+            let Some(ring) = self.rings.get(id) else {
+                see(Fact::Part { what: "ring", part, value: "not read here".into() });
+                continue;
+            };
             see(Fact::Part { what: "ring", part, value: self.describe_ring(now, *id, ring) });
             let mut open = 0;
             each_counter(ring, now, &mut |name, value| open = if name == "open_instances" { value } else { open });
@@ -68,6 +72,10 @@ impl MultiRingPaxos {
             None => "nothing waits".to_owned(),
         };
         let global = if id == self.config.global { "views, " } else { "" };
-        format!("{global}merged {merged} of {next}, {waits}; {}", state_of(ring, now))
+        let merged = match self.readings.get(&id) {
+            Some(Reading::Read) => format!("merged {merged} of {next}, {waits}"),
+            reading => reading.map_or("", Reading::told).into(),
+        };
+        format!("{global}{merged}; {}", state_of(ring, now))
     }
 }

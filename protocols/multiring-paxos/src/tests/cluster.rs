@@ -1,10 +1,10 @@
 //! Whole engines over links that break and lose what was in flight, and hosts that crash and forget.
-use crate::config::{Config, Ring};
+use crate::config::{Config, Reads, Ring};
 use crate::engine::MultiRingPaxos;
 use crate::packet::Packet;
 use crate::slot::RingId;
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Submission};
+use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Submission, Topic};
 use consort_types::{
     Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Position, Rng, Service, View, ViewId, ViewKind,
 };
@@ -52,6 +52,8 @@ pub struct Cluster {
     in_view: BTreeMap<ViewId, Vec<(Position, String)>>,
     given: BTreeMap<(u16, u64, ViewId), usize>,
     fifo: BTreeMap<(u16, u64, String), u64>,
+    /// All that was given, to whom, in which view and where.
+    pub given_to: Vec<(MemberId, ViewId, Position, String)>,
     pub deliveries: u64,
     pub restarts: u64,
     /// How long each message took to its sender, in nanoseconds.
@@ -104,6 +106,7 @@ impl Cluster {
             in_view: BTreeMap::new(),
             given: BTreeMap::new(),
             fifo: BTreeMap::new(),
+            given_to: Vec::new(),
             deliveries: 0,
             restarts: 0,
             took: Vec::new(),
@@ -250,13 +253,16 @@ impl Cluster {
         host.last = delivery.position;
         let known = self.order.entry(delivery.position).or_insert_with(|| text.clone());
         assert_eq!(*known, text, "agreement: n{node} at {:?}", delivery.position);
-        let at = self.given.entry((node, host.incarnation, view)).or_default();
-        let in_view = self.in_view.entry(view).or_default();
-        match in_view.get(*at) {
-            Some(known) => assert_eq!(known.1, text, "agreement: n{node} in {view}, message {at}"),
-            None => in_view.push((delivery.position, text.clone())),
+        self.given_to.push((MemberId::new(node, host.incarnation), view, delivery.position, text.clone()));
+        if self.config.reads == Reads::All {
+            let at = self.given.entry((node, host.incarnation, view)).or_default();
+            let in_view = self.in_view.entry(view).or_default();
+            match in_view.get(*at) {
+                Some(known) => assert_eq!(known.1, text, "agreement: n{node} in {view}, message {at}"),
+                None => in_view.push((delivery.position, text.clone())),
+            }
+            *at += 1;
         }
-        *at += 1;
         let (sender, number) = text.trim_end_matches('.').rsplit_once('-').unwrap();
         let number = number.parse().unwrap();
         let last = self.fifo.insert((node, host.incarnation, sender.to_owned()), number).unwrap_or(0);
@@ -270,11 +276,16 @@ impl Cluster {
 
     /// A client message for a ring; false where there is no room.
     pub fn submit(&mut self, node: u16, ring: u16, len: usize) -> bool {
+        self.submit_as(node, ring, "", len)
+    }
+
+    /// The same with a word behind the sender's name: the order of a name's messages is kept.
+    pub fn submit_as(&mut self, node: u16, ring: u16, word: &str, len: usize) -> bool {
         let host = &mut self.hosts[usize::from(node)];
         if !host.up {
             return false;
         }
-        let mut text = format!("n{node}.{}-{}", host.incarnation, host.sent + 1);
+        let mut text = format!("n{node}.{}{word}-{}", host.incarnation, host.sent + 1);
         text.extend(std::iter::repeat_n('.', len.saturating_sub(text.len())));
         let payload = Bytes::from(text.clone()).into();
         let (class, service) = (Class::Client, Service::Agreed);
@@ -289,6 +300,16 @@ impl Cluster {
         }
         self.drain(node);
         taken
+    }
+
+    /// A node is to read these rings.
+    pub fn read(&mut self, node: u16, rings: &BTreeSet<u16>) {
+        let host = &mut self.hosts[usize::from(node)];
+        if host.up {
+            let topics: Vec<_> = rings.iter().map(|ring| Topic(*ring)).collect();
+            host.engine.read(Instant(self.now), &topics);
+            self.drain(node);
+        }
     }
 
     pub fn stop(&mut self, node: u16) {

@@ -1,5 +1,6 @@
 //! A model of daemons that send to many rings and read them all: abstract rings whose logs decide when they like, and the
 //! outgoing queues, the merge and the turns of the product.
+use crate::config::Reads;
 use crate::log::LogState;
 use crate::merge::{Config, Merge};
 use crate::outgoing::{OVERHEAD, Outgoing};
@@ -231,7 +232,7 @@ impl World {
             me,
             up: true,
             merge: Merge::new(Config::new(SubscriberId(0), 1 << 20), starts),
-            outgoing: Outgoing::new(1 << 20, 1 << 10, CREDIT),
+            outgoing: Outgoing::new(Reads::All, 1 << 20, 1 << 10, CREDIT),
             turns: Turns::default(),
             current: self.views,
             inside: false,
@@ -302,7 +303,7 @@ impl World {
         let (daemon, runs_on) = (&mut self.daemons[at], self.flaw == Some(Flaw::NumbersRunOn));
         for class in [Class::Control, Class::Client] {
             while daemon.inside
-                && let Some((turn, own)) = daemon.outgoing.next(class)
+                && let Some((turn, own)) = daemon.outgoing.next((class, None))
             {
                 let line = (daemon.me, class);
                 let waiting = self.rings[usize::from(own.ring.0) - 1].waiting.entry(line).or_default();
@@ -314,7 +315,7 @@ impl World {
                 *sent += 1;
                 let turn = if runs_on { *sent } else { turn };
                 waiting.push_back(Sent { name: *name, view: daemon.current, turn, len: own.payload.len() });
-                daemon.outgoing.sent(class);
+                daemon.outgoing.sent((class, None));
             }
         }
     }
@@ -424,7 +425,7 @@ impl World {
         check(known == name, "agreement", || format!("{me} is given {name:?} at {place}, where {known:?} stands"))?;
         if line.0 == me {
             let owed = daemon.owed.entry(line.1).or_default().pop_front();
-            let placed = daemon.outgoing.placed(line.1);
+            let placed = daemon.outgoing.placed((line.1, None));
             check(owed == placed.map(|id| (id, name)), "names", || format!("{name:?} is {placed:?}, owed {owed:?}"))?;
         }
         Ok(())

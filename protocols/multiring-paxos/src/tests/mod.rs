@@ -1,4 +1,6 @@
 //! A random model: abstract rings, and readers that come and go, subscribe and leave, crash and come back.
+mod apart;
+mod by_groups;
 mod cluster;
 mod engines;
 mod lines;

@@ -32,6 +32,7 @@ const ENGINE: &[(Mutant, &[&str])] = &[
     (Mutant::TurnsOutliveViews, &["sender's order", "agreement", "names", "liveness"]),
     (Mutant::PlacesRunOn, &["agreement"]),
     (Mutant::ViewsOfAnyRing, &["agreement", "views", "liveness"]),
+    (Mutant::ReadTooSoon, &["groups", "liveness"]),
 ];
 
 thread_local! {
@@ -104,7 +105,10 @@ fn every_rule_of_the_engine_that_is_broken_on_purpose_is_noticed_by_a_promise_th
     for (mutant, promises) in ENGINE {
         let said = (1..=60).find_map(|seed| {
             BROKEN.set(Some(*mutant));
-            let played = std::panic::catch_unwind(|| drop(seeds::run(seeds::draw(seed))));
+            let played = std::panic::catch_unwind(|| match mutant {
+                Mutant::ReadTooSoon => super::apart::ahead(seed),
+                _ => drop(seeds::run(seeds::draw(seed))),
+            });
             BROKEN.set(None);
             let panic = played.err()?;
             let text = panic.downcast_ref::<String>().cloned();

@@ -1,7 +1,8 @@
 //! Packets, paces, settings: each by itself.
 use super::cluster::config;
 use crate::config::Config;
-use crate::outgoing::Outgoing;
+use crate::config::Reads;
+use crate::outgoing::{Outgoing, OwnLine};
 use crate::pace::{Pace, SlotClock, Wanted, believed};
 use crate::packet::{Content, Packet, Stamp, stamp, unstamp};
 use crate::slot::{RingId, Slot};
@@ -180,7 +181,8 @@ fn daemons_whose_rings_differ_do_not_share_their_settings() {
 #[test]
 fn rings_have_no_more_of_a_node_than_its_credit_and_what_is_taken_back_is_numbered_anew() {
     //= MP58 test
-    let mut outgoing = Outgoing::new(10_000, 1_000, 500);
+    const LINE: OwnLine = (Class::Client, None);
+    let mut outgoing = Outgoing::new(Reads::All, 10_000, 1_000, 500);
     let push = |outgoing: &mut Outgoing, ring: u8, len: usize| {
         outgoing.push(Class::Client, RingId(ring), Service::Agreed, Bytes::from(vec![0; len]).into()).unwrap()
     };
@@ -188,20 +190,20 @@ fn rings_have_no_more_of_a_node_than_its_credit_and_what_is_taken_back_is_number
         [(1, 900), (1, 100), (1, 100), (1, 300), (2, 10)].map(|(ring, len)| push(&mut outgoing, ring, len)).into();
     let send = |outgoing: &mut Outgoing| {
         std::iter::from_fn(|| {
-            let (number, id) = outgoing.next(Class::Client).map(|(number, own)| (number, own.id))?;
-            outgoing.sent(Class::Client);
+            let (number, id) = outgoing.next(LINE).map(|(number, own)| (number, own.id))?;
+            outgoing.sent(LINE);
             Some((number, id))
         })
         .collect::<Vec<_>>()
     };
     assert_eq!(send(&mut outgoing), [(1, ids[0])], "one always may");
-    assert_eq!(outgoing.placed(Class::Client), Some(ids[0]));
+    assert_eq!(outgoing.placed(LINE), Some(ids[0]));
     assert_eq!(send(&mut outgoing), [(2, ids[1]), (3, ids[2])]);
     outgoing.take_back();
     assert_eq!(send(&mut outgoing), [(1, ids[1]), (2, ids[2])], "what was taken back goes first");
-    (1..3).for_each(|at| assert_eq!(outgoing.placed(Class::Client), Some(ids[at])));
+    (1..3).for_each(|at| assert_eq!(outgoing.placed(LINE), Some(ids[at])));
     assert_eq!(send(&mut outgoing), [(3, ids[3]), (4, ids[4])], "one to another ring does not wait");
-    (3..5).for_each(|at| assert_eq!(outgoing.placed(Class::Client), Some(ids[at])));
+    (3..5).for_each(|at| assert_eq!(outgoing.placed(LINE), Some(ids[at])));
     assert!(outgoing.is_empty() && outgoing.bytes() == 0);
 }
 

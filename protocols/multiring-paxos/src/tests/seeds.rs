@@ -47,7 +47,7 @@ pub fn run(mut cluster: Cluster) -> Cluster {
     cluster
 }
 
-fn trouble(cluster: &mut Cluster) {
+pub fn trouble(cluster: &mut Cluster) {
     let n = u64::from(cluster.nodes());
     let (a, b) = (cluster.rng.below(n) as u16, cluster.rng.below(n) as u16);
     match cluster.rng.below(18) {

@@ -173,7 +173,7 @@ impl Paxos {
     pub(super) fn is_leaving(&self, now: Instant) -> bool {
         //= X75
         match self.leave_stage {
-            LeaveStage::Stays => self.reserved,
+            LeaveStage::Stays => self.reserved || self.is_member_in_name(),
             LeaveStage::Gone => true,
             LeaveStage::Leaving { until } => {
                 let last = now + self.config.beat * LAST_BEATS >= until;

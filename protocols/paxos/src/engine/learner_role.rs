@@ -1,7 +1,7 @@
 //! This node as a learner: what is decided, and what others know of it.
 use super::{Asked, Missing, Paxos, find};
 use crate::ballot::{Item, LogId};
-use crate::packet::Content;
+use crate::packet::{AT_THE_END, Content};
 use crate::record::Record;
 use consort_types::{Duration, Instant, NodeId};
 use consort_wire::pack::Body;
@@ -58,7 +58,9 @@ impl Paxos {
         let wait = (slow * 2).clamp(self.config.lease, self.config.lease * 8);
         self.asked = Asked { whom: Some(node), until: now + wait, wait, next, turn };
         self.missing.asked.insert(node);
-        self.send(node, Content::Learn(next));
+        //= X98
+        let from = if self.seeks_end { AT_THE_END } else { next };
+        self.send(node, Content::Learn(from));
     }
 
     /// Whether the one that was asked last may still answer.
@@ -116,6 +118,10 @@ impl Paxos {
     }
 
     pub(super) fn on_learn(&mut self, from: NodeId, first: u64) {
+        if first == AT_THE_END && self.log != LogId::NONE {
+            //= X98
+            return self.send(from, Content::Checkpoint(Box::new(self.learner.head().clone())));
+        }
         let retained = self.learner.first();
         if first < retained.at && self.log != LogId::NONE {
             //= X82

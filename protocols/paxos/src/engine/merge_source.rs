@@ -62,8 +62,34 @@ impl Paxos {
         self.installed = Some(number);
     }
 
-    /// What stands from this instance on is yet to be merged with other logs: it is let go later, within bounds.
-    pub const fn hold_from(&mut self, at: u64) {
-        self.unmerged = Some(at);
+    /// What stands from this instance on is yet to be merged with other logs: it is let go later, within bounds. Nothing is
+    /// where the log is not merged.
+    pub const fn hold_from(&mut self, at: Option<u64>) {
+        self.unmerged = at;
+    }
+
+    /// Said before the start of one who only reads and sends, on a node that has read this log before and does not go on
+    /// there: it begins where the log ends now.
+    pub const fn begin_late(&mut self) {
+        //= X98
+        (self.late, self.seeks_end) = (true, true);
+    }
+
+    /// From here on whatever follows what is known is needed here.
+    pub const fn go_on_from_here(&mut self) {
+        //= X98
+        self.seeks_end = false;
+    }
+
+    /// Whether a view of the log has this node that an earlier reader of it was let in to.
+    pub(super) fn is_member_in_name(&self) -> bool {
+        //= X98
+        let present = self.learner.present();
+        self.late && present.last.contains_key(&self.me) && !self.is_member(present.number)
+    }
+
+    /// Whether no view of the log has this node any more, as far as it has read.
+    pub fn is_out(&self) -> bool {
+        !self.learner.present().last.contains_key(&self.me)
     }
 }

@@ -89,6 +89,10 @@ pub struct Paxos {
     unmerged: Option<u64>,
     /// It is not to be let in yet: it has other logs to read first.
     reserved: bool,
+    /// It begins where the log ends now, and has nothing to do with what an earlier reader of this node did.
+    late: bool,
+    /// It has yet to begin: where the log ends it does not know.
+    seeks_end: bool,
     /// The last view that was installed where this log is merged with others.
     installed: Option<u64>,
     /// What is on its way to the disk.
@@ -250,6 +254,8 @@ impl Paxos {
             requests: DeclareRequests::default(),
             unmerged: None,
             reserved: false,
+            late: false,
+            seeks_end: false,
             installed: None,
             writing: BTreeMap::new(),
             unwritten: 0,

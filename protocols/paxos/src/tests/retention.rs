@@ -116,7 +116,7 @@ fn what_is_yet_to_be_merged_is_held_up_to_four_times_as_much() {
     //= X92 test
     let mut world = world(9, Storage::Memory, |config| config.retain_for = Duration::from_millis(300));
     let from = world.hosts[0].engine.learner().next();
-    world.hosts[0].engine.hold_from(from);
+    world.hosts[0].engine.hold_from(Some(from));
     for _ in 0..40 {
         assert!(world.submit(0, 1_000));
         world.run(10);
