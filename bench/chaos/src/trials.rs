@@ -34,6 +34,7 @@ mod options;
 mod outcome;
 mod readers;
 mod receivers;
+mod regions;
 mod relay;
 mod replica;
 mod rings;

@@ -375,14 +375,14 @@ pub fn configs(orders: (Protocol, Storage, Retain), nodes: u16, directory: &Path
 /// How many bytes of the order are retained: so few that runs reach the end of them, or more than any run says.
 const fn retained(retain: Retain) -> usize {
     match retain {
-        Retain::None => 0,
-        Retain::Little => 4 << 20,
+        Retain::None | Retain::Little => 4 << 20,
         Retain::All => 2 << 30,
     }
 }
 
 fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, spread: &Path) -> String {
     let sessions = if retain == Retain::None { "\n[sessions]\nretain = 0\n" } else { "" };
+    let reads = if retain == Retain::None { "groups" } else { "all" };
     let retain = retained(retain);
     let head = format!("cluster = \"{CLUSTER}\"\nprotocol = \"{}\"\nprimary = \"majority\"\n", protocol.name());
     let head = format!(
@@ -394,7 +394,7 @@ fn config((protocol, storage, retain): (Protocol, Storage, Retain), nodes: u16, 
     let storage = storage.name();
     let paxos = format!("\n[paxos]\nacceptors = [{acceptors}]\nstorage = \"{storage}\"\nretain = {retain}\n");
     let rings = format!(
-        "\n[paxos]\nretain = {retain}\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
+        "\n[paxos]\nretain = {retain}\nreads = \"{reads}\"\n[[ring]]\nid = 1\nacceptors = [{acceptors}]\nglobal = true\n\
          [[ring]]\nid = 2\nacceptors = [{acceptors}]\n[[ring]]\nid = 3\nacceptors = [{acceptors}]\n"
     );
     let tail = match protocol {

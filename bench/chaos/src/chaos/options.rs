@@ -48,7 +48,8 @@ CONSORT_REQUIRE_NETNS is 1.
                    some must start anew, or all, which at the end nodes 1 and 2
                    tell again, alike and with all that was acknowledged. With
                    multiring none, so that gateways send on only what is read
-                   behind them [little]
+                   behind them; with multiring-paxos none, so that each daemon
+                   takes part only in the rings of its groups [little]
   --nodes N        daemons, 2 to 32 [5]
   --minutes M      how long faults come and go, such as 10 or 0.5 [1]
   --seconds S      the same in seconds
@@ -114,8 +115,10 @@ impl Options {
                 "--retain: only paxos on disk keeps all; add --protocol paxos, and no --storage memory".into(),
             ));
         }
-        if options.retain == Retain::None && options.protocol != Protocol::MultiRing {
-            return Err(Some("--retain: only gateways of multiring go by that; add --protocol multiring".into()));
+        if options.retain == Retain::None && !matches!(options.protocol, Protocol::MultiRing | Protocol::MultiRingPaxos)
+        {
+            let text = "--retain: only many rings go by that; add --protocol multiring or --protocol multiring-paxos";
+            return Err(Some(text.into()));
         }
         if options.protocol == Protocol::MultiRing && options.nodes < FEWEST {
             return Err(Some(format!(
@@ -232,7 +235,7 @@ mod tests {
         for vain in ["--retain all", "--protocol paxos --storage memory --retain all"] {
             assert!(problem(vain).starts_with("--retain: only paxos on disk keeps all"), "{}", problem(vain));
         }
-        assert!(problem("--retain none").starts_with("--retain: only gateways of multiring"));
+        assert!(problem("--retain none").starts_with("--retain: only many rings go by that"));
         assert_eq!(problem("--retain much"), "--retain: no run retains `much`; use none, little or all");
         assert_eq!(
             problem("--nodes 2 --protocol multiring"),

@@ -2,8 +2,8 @@
 use super::outcome::Figures;
 use super::site::Site;
 use super::{
-    attack, hosts, insider, joiner, leadership, merge, networks, readers, replica, rings, sessions, sites, slow,
-    standby,
+    attack, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions, sites,
+    slow, standby,
 };
 
 /// One fault, and what it may cost.
@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 33] = [
+pub static TRIALS: [Trial; 34] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -109,6 +109,11 @@ pub static TRIALS: [Trial; 33] = [
         name: "merge",
         about: "one, two and four rings of Ring Paxos against one by itself: what a delivery costs, and idle rings: a table",
         run: merge::compared,
+    },
+    Trial {
+        name: "regions",
+        about: "three regions with rings of their own and a global one: what stays near is fast; one is cut off: a table",
+        run: regions::compared,
     },
     Trial {
         name: "sessions",
