@@ -5,7 +5,7 @@ use consort_multiring::{Config, MultiRing, RingNodes, RingNumber};
 use consort_order::Engine;
 use consort_ring::{Acceleration, IdleHold, RingConfig};
 use consort_sim::checkers::Bounds;
-use consort_sim::fault::{Activation, Fault};
+use consort_sim::fault::Fault;
 use consort_sim::machine::Holds;
 use consort_sim::message;
 use consort_sim::plan::RunPlan;
@@ -85,22 +85,6 @@ impl Simulated for MultiRing {
         plan.datagram = plan.datagram.max(DATAGRAM);
         let rings = Self::settings(&plan, whole).rings;
         let gateway = |node: NodeId| rings.iter().filter(|ring| ring.nodes.contains(&node)).count() > 1;
-        // Who is asked to leave while it does not run does so when it should be back, and stays away.
-        let held_up = |node: NodeId, from: Instant, until: Instant| {
-            plan.faults.iter().any(|begun| {
-                let stands = match &begun.fault {
-                    Fault::Pause { node: paused } => *paused == node,
-                    Fault::Stall { part } => part.contains(node),
-                    _ => false,
-                };
-                stands && begun.from < until && from < begun.until
-            })
-        };
-        let late = |begun: &Activation| match begun.fault {
-            Fault::Leave { node, .. } => gateway(node) && held_up(node, begun.from, begun.until),
-            _ => false,
-        };
-        plan.faults = plan.faults.iter().filter(|begun| !late(begun)).cloned().collect();
         for begun in &mut plan.faults {
             // Without one of them the others are parted for good.
             if let Fault::Crash { node, stays, .. } | Fault::Leave { node, stays } = &mut begun.fault {

@@ -96,7 +96,7 @@ fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) 
         // A later incarnation must have a larger number: neither disk nor clock may tell it otherwise.
         Fault::Clock { .. } => return None,
         Fault::Crash { node, .. } if memory && keeps(*node) => return None,
-        // A leave that a pause delays is for good: a majority stays.
+        // A majority stays.
         Fault::Leave { node, .. } if keeps(*node) => return None,
         Fault::Aimed { .. } if memory => return None,
         Fault::Aimed { disk, .. } => *disk = Disk::Kept,

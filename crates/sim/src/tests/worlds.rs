@@ -134,6 +134,29 @@ fn a_stalled_host_does_nothing_until_the_stall_ends() {
     assert!(before < 3 && world.totals().delivered == 3, "{before}");
 }
 
+/// At which millisecond a node leaves that a fault asks from the 200th on, while it is paused from the 100th on.
+fn leaves_at(paused_until: u64, back: u64, stays: bool) -> Option<u64> {
+    let ms = |ms: u64| Instant(ms * 1_000_000);
+    let node = NodeId(1);
+    let faults = vec![
+        Activation { from: ms(100), until: ms(paused_until), fault: Fault::Pause { node } },
+        Activation { from: ms(200), until: ms(back), fault: Fault::Leave { node, stays } },
+    ];
+    let trace = run(&RunPlan { faults, calm: ms(1_000), ..RunPlan::lan(3) }, Flaw::None).trace.unwrap();
+    trace.events.iter().find(|event| event.what == Occurrence::Leave).map(|event| event.at.0 / 1_000_000)
+}
+
+#[test]
+fn a_node_that_cannot_be_asked_to_leave_before_it_is_to_be_back_stays() {
+    assert_eq!(leaves_at(150, 400, false), Some(200));
+    assert_eq!(leaves_at(300, 400, false), Some(300), "it hears of it once it runs");
+    assert_eq!(leaves_at(500, 400, false), None, "nothing would start it again");
+    assert_eq!(leaves_at(500, 400, true), Some(500), "nothing is to start it again");
+    // The calm may leave no time between the two.
+    assert_eq!(leaves_at(150, 200, false), Some(200));
+    assert_eq!(leaves_at(201, 200, false), None);
+}
+
 #[test]
 fn hosts_of_two_stages_keep_every_promise_and_their_interfaces_drop_what_finds_no_room() {
     let on = |host: &dyn Fn(HostModel) -> HostModel| {

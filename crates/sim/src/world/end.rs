@@ -6,7 +6,7 @@ use crate::message::Process;
 use crate::plan::Tears;
 use crate::trace::Occurrence;
 use bytes::Bytes;
-use consort_types::{MemberId, NodeId};
+use consort_types::{Instant, MemberId, NodeId};
 
 impl<M: Machine> SimWorld<'_, M> {
     /// A host starts for the first time.
@@ -64,8 +64,8 @@ impl<M: Machine> SimWorld<'_, M> {
         }
     }
 
-    /// A host is asked to leave; one that is paused hears of it later.
-    pub(super) fn on_leave(&mut self, host: u16) {
+    /// A host is asked to leave; one that is paused or busy hears of it later, if it is not to be back by then.
+    pub(super) fn on_leave(&mut self, host: u16, back: Option<Instant>) {
         let at = usize::from(host);
         let place = &mut self.hosts[at];
         if !place.up || place.leaves {
@@ -73,7 +73,11 @@ impl<M: Machine> SimWorld<'_, M> {
         }
         if place.free > self.recorder.now {
             let at = place.free;
-            return self.schedule(at, WorldEvent::Leave { host });
+            // Who left later than that would stay away for good.
+            if back.is_none_or(|back| at < back) {
+                self.schedule(at, WorldEvent::Leave { host, back });
+            }
+            return;
         }
         place.leaves = true;
         self.part(host, &Occurrence::Leave);

@@ -23,7 +23,7 @@ impl<M: Machine> SimWorld<'_, M> {
     fn strike(&mut self, number: u32, fault: Fault, until: Instant) {
         match fault {
             Fault::Crash { node, disk, after, .. } => self.on_crash(node.0, disk, after),
-            Fault::Leave { node, .. } => self.on_leave(node.0),
+            Fault::Leave { node, stays } => self.on_leave(node.0, (!stays).then_some(until)),
             Fault::Pause { node } => {
                 let place = &mut self.hosts[usize::from(node.0)];
                 place.free = place.free.max(until);
