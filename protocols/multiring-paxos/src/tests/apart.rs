@@ -88,6 +88,7 @@ impl Apart {
     fn judge(&self) {
         //= MP70 test
         //= MP71 test
+        //= MP73 test
         let mut in_view = BTreeMap::<ViewId, BTreeMap<Position, &str>>::new();
         let mut given = BTreeMap::<MemberId, BTreeMap<Position, (ViewId, &str)>>::new();
         for (member, view, position, text) in &self.cluster.given_to {

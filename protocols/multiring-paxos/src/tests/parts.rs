@@ -176,6 +176,30 @@ fn daemons_whose_rings_differ_do_not_share_their_settings() {
     assert_eq!(one.shared_settings(), turned.shared_settings());
     assert_ne!(one.shared_settings(), config(3, &[(1, &[0, 1, 2]), (2, &[2])]).shared_settings());
     assert_ne!(one.shared_settings(), Config { global: RingId(2), ..one.clone() }.shared_settings());
+    assert_ne!(one.shared_settings(), Config { reads: Reads::Groups, ..one.clone() }.shared_settings());
+}
+
+#[test]
+fn where_nodes_read_by_groups_what_goes_to_one_ring_does_not_wait_for_another() {
+    //= MP72 test
+    let mut outgoing = Outgoing::new(Reads::Groups, 10_000, 1_000, 500);
+    let push = |outgoing: &mut Outgoing, ring: u8, len: usize| {
+        outgoing.push(Class::Client, RingId(ring), Service::Agreed, Bytes::from(vec![0; len]).into()).unwrap()
+    };
+    let ids: Vec<_> = [(1, 900), (1, 10), (2, 20), (2, 30)].map(|(ring, len)| push(&mut outgoing, ring, len)).into();
+    let lines = outgoing.lines(Class::Client);
+    assert_eq!(lines, [1, 2].map(|ring| (Class::Client, Some(RingId(ring)))));
+    let send = |outgoing: &mut Outgoing, line: OwnLine| {
+        let next = outgoing.next(line).map(|(number, own)| (number, own.id));
+        next.inspect(|_| outgoing.sent(line))
+    };
+    assert_eq!([send(&mut outgoing, lines[0]), send(&mut outgoing, lines[0])], [Some((1, ids[0])), None], "one ring");
+    assert_eq!([send(&mut outgoing, lines[1]), send(&mut outgoing, lines[1])], [Some((1, ids[2])), Some((2, ids[3]))]);
+    assert_eq!([outgoing.placed(lines[1]), outgoing.placed(lines[0])], [Some(ids[2]), Some(ids[0])], "in any order");
+    assert!(!outgoing.is_empty_for(RingId(2)) && outgoing.is_empty_for(RingId(3)));
+    outgoing.take_back();
+    assert_eq!(send(&mut outgoing, lines[1]), Some((1, ids[3])), "what was taken back is numbered anew");
+    assert_eq!((send(&mut outgoing, lines[0]), outgoing.bytes()), (Some((1, ids[1])), 0));
 }
 
 #[test]
