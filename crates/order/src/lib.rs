@@ -9,6 +9,7 @@
 //! putting it before the token; messages and views share the queue because Extended Virtual Synchrony is exactly the
 //! order between the two.
 
+pub use advice::Advice;
 use bytes::Bytes;
 use consort_types::{
     Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait, Position, Service, Ticket,
@@ -20,6 +21,7 @@ pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
 pub use replay::{DeclareProgress, Retained};
 
+mod advice;
 mod fact;
 mod lag;
 mod queue;
@@ -333,6 +335,10 @@ pub trait Engine {
 
     /// The driver or the layer above is under pressure. An engine with flow control has less sent; others ignore it.
     fn handle_pressure(&mut self, _pressure: Pressure) {}
+
+    /// A registry outside of the order advises something. An engine whose order somebody leads may follow it, where that costs no
+    /// promise; others ignore it.
+    fn advise(&mut self, _now: Instant, _advice: Advice) {}
 
     /// The layer above has settled into this view: client messages may flow again. Ignored for any other view.
     fn resume(&mut self, now: Instant, view: ViewId);

@@ -59,4 +59,6 @@ consort_types::mutants!(
     DeclaredIgnored "lets go what a program has declared that it lacks",
     RoomIgnored "votes on while its disk does not keep up",
     PoolKept "keeps payloads of values that can never count",
+    AdvisedUnseen "hands over to a node that is advised, whether it is there or not",
+    AdviceChurns "hands over as often as the advice changes",
 );

@@ -18,6 +18,7 @@
 //! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
 //! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
 //! | 15 declare | holder, place; 0 where it holds nothing any more |
+//! | 16 yield | ballot, who is to lead |
 use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::checkpoints::Declared;
 use crate::learner::{Checkpoint, Present};
@@ -116,6 +117,13 @@ pub enum Content {
         holder: Holder,
         /// The first place that it does not keep yet; none where it holds nothing any more.
         from: Option<u64>,
+    },
+    /// The coordinator leads no more by its ballot: another is to stand at once.
+    Yield {
+        /// By which ballot it led.
+        ballot: Ballot,
+        /// Who is to lead.
+        to: MemberId,
     },
 }
 
@@ -529,6 +537,7 @@ impl Content {
             Self::Recovered(_) => 13,
             Self::Checkpoint(_) => 14,
             Self::Declare { .. } => 15,
+            Self::Yield { .. } => 16,
         }
     }
 
@@ -584,6 +593,10 @@ impl Content {
             }
             Self::Checkpoint(from) => put_checkpoint(out, from),
             Self::Declare { holder, from } => put_declare(out, holder, *from),
+            Self::Yield { ballot, to } => {
+                put_ballot(out, *ballot);
+                out.put_member(*to);
+            }
             Self::Recover => {}
         }
         Bytes::new()
@@ -623,6 +636,7 @@ impl Content {
                 let (holder, from) = read_declare(reader)?;
                 Self::Declare { holder, from }
             }
+            16 => Self::Yield { ballot: read_ballot(reader)?, to: reader.member("to")? },
             _ => return Err(reader.bad("kind")),
         })
     }

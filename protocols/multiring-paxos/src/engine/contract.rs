@@ -5,7 +5,7 @@ use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission, Topic,
+    AcrossPartitions, Advice, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission, Topic,
 };
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -97,6 +97,14 @@ impl Engine for MultiRingPaxos {
         }
     }
 
+    fn advise(&mut self, now: Instant, advice: Advice) {
+        //= MP90
+        let ring = u8::try_from(advice.stream().0).ok().map(RingId);
+        if let Some(engine) = ring.and_then(|ring| self.rings.get_mut(&ring)) {
+            engine.advise(now, of_one_order(advice));
+        }
+    }
+
     fn resume(&mut self, now: Instant, view: ViewId) {
         if self.inside == Some(view) {
             self.open = true;
@@ -146,6 +154,15 @@ impl Engine for MultiRingPaxos {
         }
         see(Fact::State(self.describe()));
         self.each_part(now, see);
+    }
+}
+
+/// The same for the engine of one ring, which has one order.
+fn of_one_order(advice: Advice) -> Advice {
+    let stream = OrderStream(0);
+    match advice {
+        Advice::Leader { node, .. } => Advice::Leader { stream, node },
+        Advice::Order { nodes, .. } => Advice::Order { stream, nodes },
     }
 }
 

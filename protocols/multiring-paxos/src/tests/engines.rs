@@ -2,6 +2,8 @@
 use super::cluster::{Cluster, MS, config};
 use crate::packet::Content;
 use crate::slot::RingId;
+use consort_order::{Advice, Engine};
+use consort_types::{Instant, NodeId, OrderStream};
 
 /// Three nodes, all of which vote in two rings.
 fn three(seed: u64) -> Cluster {
@@ -45,6 +47,26 @@ fn an_idle_ring_holds_messages_up_for_little_and_rests_when_nobody_waits() {
     cluster.run(2_000);
     assert_eq!(skips(&cluster), before, "nobody waits");
     assert!(cluster.submit(1, 1, 40) && cluster.run_until(20, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+#[test]
+fn each_ring_is_led_by_the_one_advised_for_it() {
+    //= MP90 test
+    let mut cluster = three(7);
+    let leaders = |cluster: &Cluster| [1, 2].map(|ring| cluster.hosts[0].engine.ring(RingId(ring)).unwrap().leader());
+    assert_eq!(leaders(&cluster), [Some(NodeId(0)); 2]);
+    for (stream, node) in [(1, 2), (2, 1), (9, 0), (300, 0)] {
+        for host in &mut cluster.hosts {
+            let advice = Advice::Leader { stream: OrderStream(stream), node: Some(NodeId(node)) };
+            host.engine.advise(Instant(cluster.now), advice);
+        }
+    }
+    for at in 0..3_000 {
+        assert!(cluster.submit(at % 3, 1 + at % 2, 40));
+        cluster.run(2);
+    }
+    assert_eq!(leaders(&cluster), [Some(NodeId(2)), Some(NodeId(1))]);
+    assert!(cluster.run_until(500, Cluster::is_settled), "liveness: {}", cluster.describe());
 }
 
 #[test]

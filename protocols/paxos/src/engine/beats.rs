@@ -119,7 +119,7 @@ impl Paxos {
     fn heed(&mut self, now: Instant, lead: Lead, number: u64) {
         self.round = self.round.max(lead.ballot.round);
         let promised = self.acceptor.as_ref().map(|acceptor| acceptor.promised);
-        if promised.is_some_and(|promised| promised > lead.ballot) {
+        if promised.is_some_and(|promised| promised > lead.ballot) || self.advised.is_over(lead.ballot) {
             return;
         }
         //= X70
@@ -159,7 +159,7 @@ impl Paxos {
             return;
         }
         if stand_at == Instant::ZERO {
-            let before = able.iter().filter(|node| **node < self.me.node).count() as u32;
+            let before = able.iter().filter(|node| self.turn(**node) < self.turn(self.me.node)).count() as u32;
             self.role = Role::Follower { stand_at: now + self.config.beat * (2 * before) };
         }
         if let Role::Follower { stand_at } = self.role

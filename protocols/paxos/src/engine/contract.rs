@@ -6,7 +6,7 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Offers, Output,
+    AcrossPartitions, Advice, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Offers, Output,
     PeerReach, Refused, Retained, Submission,
 };
 use consort_types::{
@@ -104,6 +104,12 @@ impl Engine for Paxos {
         self.annotation = annotation;
     }
 
+    fn advise(&mut self, _now: Instant, advice: Advice) {
+        if advice.stream() == OrderStream(0) {
+            self.advised.note(advice);
+        }
+    }
+
     fn resume(&mut self, now: Instant, view: ViewId) {
         if self.proposer.queue.open_gate(view) {
             self.settle(now);
@@ -168,6 +174,7 @@ impl Paxos {
         see("foreign_log", c.foreign_log);
         see("outdated_packets", c.outdated);
         see("terms_led", c.led);
+        see("terms_handed_over", c.handed_over);
         see("instances_proposed", c.proposed);
         see("instances_decided", c.decided);
         see("instances_known", self.learner.next());

@@ -111,6 +111,7 @@ impl Paxos {
             return self.rest(now);
         }
         self.counters.led += 1;
+        self.advised.begins_to_lead(now);
         self.role = Role::Leading(Box::new(Leading::new(ballot, next)));
         self.grant_time(now);
         self.form_ring(now);
@@ -259,6 +260,9 @@ impl Paxos {
         if !self.holds_lease(now) && !crate::mutated!(self.config, LeadsForEver) {
             return self.rest(now);
         }
+        if self.hand_over(now) {
+            return;
+        }
         self.form_ring(now);
         self.ask_for_votes(now);
         self.propose_view(now);
@@ -289,6 +293,7 @@ impl Paxos {
     fn form_ring(&mut self, now: Instant) {
         //= X60
         let mut left: Vec<_> = self.peers.values().filter(|peer| self.is_ringed(peer, now)).collect();
+        left.sort_by_key(|peer| self.advised.place(self.me.node, peer.member.node));
         let mut ring = vec![self.me.node];
         while !left.is_empty() {
             let last = *ring.last().unwrap_or(&self.me.node);
@@ -309,7 +314,7 @@ impl Paxos {
         }
     }
 
-    fn is_ringed(&self, peer: &Peer, now: Instant) -> bool {
+    pub(super) fn is_ringed(&self, peer: &Peer, now: Instant) -> bool {
         peer.log == self.log && self.is_mutual(peer, now) && now.since(peer.at) < self.config.lease
     }
 

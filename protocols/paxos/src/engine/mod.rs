@@ -1,4 +1,5 @@
 //! All roles of one node together.
+use self::advice::Advised;
 use self::declare_requests::DeclareRequests;
 use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
@@ -16,6 +17,7 @@ use replay::Places;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod acceptor_role;
+mod advice;
 mod beats;
 mod bootstrap;
 mod contract;
@@ -93,6 +95,7 @@ pub struct Paxos {
     late: bool,
     /// It has yet to begin: where the log ends it does not know.
     seeks_end: bool,
+    advised: Advised,
     /// The last view that was installed where this log is merged with others.
     installed: Option<u64>,
     /// What is on its way to the disk.
@@ -185,6 +188,7 @@ struct Counters {
     foreign_log: u64,
     outdated: u64,
     led: u64,
+    handed_over: u64,
     proposed: u64,
     decided: u64,
     retried: u64,
@@ -256,6 +260,7 @@ impl Paxos {
             reserved: false,
             late: false,
             seeks_end: false,
+            advised: Advised::default(),
             installed: None,
             writing: BTreeMap::new(),
             unwritten: 0,
@@ -355,6 +360,7 @@ impl Paxos {
             Content::Recovered(recovered) => self.on_recovered(now, from, *recovered),
             Content::Checkpoint(start) => self.on_checkpoint(now, *start),
             Content::Declare { holder, from } => self.on_declare(now, holder, from),
+            Content::Yield { ballot, to } => self.on_yield(now, from, ballot, to),
         }
     }
 

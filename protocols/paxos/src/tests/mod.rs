@@ -1,4 +1,5 @@
 //! Whole engines over links and disks of their own, decided by a seed; and the promises judged after each event.
+mod advice;
 mod by_position;
 mod hostile;
 mod judge;

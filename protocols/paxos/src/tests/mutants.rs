@@ -1,6 +1,6 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{retention as r, scenes as s, stalls, violations as v};
+use super::{advice as a, retention as r, scenes as s, stalls, violations as v};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,6 +113,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     ),
     (Mutant::RoomIgnored, "room", Scene(stalls::little_waits_for_a_disk_that_stalls)),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
+    (Mutant::AdvisedUnseen, "advice", Scene(a::an_advised_node_that_is_not_there_is_not_waited_for)),
+    (Mutant::AdviceChurns, "advice", Scene(a::advice_that_changes_all_the_time_changes_coordinators_seldom)),
 ];
 
 /// A promise's name, from what its judge says.

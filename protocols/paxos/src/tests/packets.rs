@@ -58,6 +58,7 @@ fn samples() -> Vec<Packet> {
         Content::Checkpoint(Box::new(checkpoint())),
         Content::Declare { holder: holder("bill"), from: Some(1 << 40) },
         Content::Declare { holder: holder("bill"), from: None },
+        Content::Yield { ballot: BALLOT, to: MemberId::new(4, 1) },
     ];
     for item in items() {
         contents.push(Content::Accept { ballot: BALLOT, at: 3, item: item.clone(), hops: 1 });

@@ -138,6 +138,12 @@ impl Solo {
         said
     }
 
+    /// What those that heard its last beat say of it.
+    pub fn echo(&self) -> Option<(Ballot, u64)> {
+        let Role::Leading(leading) = self.engine.role() else { return None };
+        Some((leading.ballot, leading.beats.back()?.0))
+    }
+
     /// The link to another breaks, or comes up again.
     pub fn link(&mut self, node: NodeId, link: Link) {
         self.engine.handle_link(self.now, node, link);
