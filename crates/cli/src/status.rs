@@ -139,7 +139,8 @@ fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    let remarks = [hearing(answers), rings(answers), plain_talk(answers), lacking_keys(answers)].concat();
+    let remarks =
+        [hearing(answers), rings(answers), registries(answers), plain_talk(answers), lacking_keys(answers)].concat();
     for line in table(answers).iter().chain(&remarks) {
         writeln!(out, "{line}")?;
     }
@@ -194,6 +195,19 @@ fn rings(answers: &[DaemonStatus]) -> Vec<String> {
         rows.map(move |(ring, state)| format!("{cluster} node {node} ring {ring}: {state}"))
     };
     answers.iter().flat_map(row).collect()
+}
+
+/// How the registry is, where there is one, and what it advises of each ring.
+fn registries(answers: &[DaemonStatus]) -> Vec<String> {
+    let told = |answer: &DaemonStatus| {
+        let front = format!("{} node {} registry:", answer.cluster, answer.node);
+        let state = answer.status.get("registry").map(|state| format!("{front} {state}"));
+        let advice = answer.status.iter().filter_map(|(key, what)| Some((key.strip_prefix("advice_")?, what)));
+        let lines = advice.filter(|(_, what)| *what != "nothing");
+        let lines = lines.map(|(ring, what)| format!("{front} of ring {ring}: {what}"));
+        state.into_iter().chain(lines).collect::<Vec<_>>()
+    };
+    answers.iter().flat_map(told).collect()
 }
 
 /// Which daemons say everything in plain text over a network.

@@ -7,6 +7,7 @@
 //! | [`run`] | from settings to a node that runs |
 //! | [`reload`] | what clients may do, read again at SIGHUP |
 //! | [`security`] | the cluster's key |
+//! | `registry` | the registry outside of the order, and what it advises |
 //! | `seat` | which node this machine can be |
 //! | `tls` | the daemon's certificate |
 //! | [`tokens`] | the file of tokens |
@@ -32,6 +33,7 @@ pub mod log;
 pub mod metrics;
 pub mod options;
 pub mod peers;
+mod registry;
 pub mod reload;
 pub mod run;
 pub mod runtime_dir;

@@ -3,12 +3,12 @@ use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::seat::take_seat;
-use crate::{incarnation, metrics, reload, security, tls, votes};
+use crate::{incarnation, metrics, registry, reload, security, tls, votes};
 use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
 use consort_net::{
-    BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Records, Reload,
-    RunError, Security, SocketRole, Sockets, Stop, TlsListen,
+    Advisor, BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer,
+    Records, Reload, RunError, Security, SocketRole, Sockets, Stop, TlsListen,
 };
 use consort_node::{Identity, Node};
 use consort_paxos::{Paxos, Storage};
@@ -32,6 +32,8 @@ pub struct Ready {
     settings: Settings,
     reload: Reload,
     tls: Option<ServerTls>,
+    advisor: Option<Advisor>,
+    _registration: registry::Registration,
     _metrics: Option<metrics::Serving>,
 }
 
@@ -67,13 +69,16 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     let reload = Reload::new(policy).trying(|| "cannot watch for news of rules".into())?.with_keys(keys);
     let tls = tls::server(&settings)?;
     reload.note_tls(tls.clone());
-    let (sockets, node) = begin(&settings, &card, &reload, tls.as_ref())?;
+    let advisor = registry::advisor(&settings)?;
+    let (sockets, node) = begin(&settings, &card, &reload, tls.as_ref(), advisor.as_ref())?;
+    let registration = registry::begin(&settings, advisor.as_ref())?;
     let shown = tls.as_ref().filter(|_| settings.metrics_tls);
     let metrics = settings.metrics.map(|address| tell_metrics(address, shown, &card, ask)).transpose()?;
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    Ok(Ready { card, _seat: seat, sockets, node, settings, reload, tls, _metrics: metrics })
+    let (_seat, _registration, _metrics) = (seat, registration, metrics);
+    Ok(Ready { card, _seat, sockets, node, settings, reload, tls, advisor, _registration, _metrics })
 }
 
 impl Ready {
@@ -92,7 +97,8 @@ impl Ready {
                 Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
-            (sockets, node) = begin(&self.settings, &self.card, &self.reload, self.tls.as_ref())?;
+            (sockets, node) =
+                begin(&self.settings, &self.card, &self.reload, self.tls.as_ref(), self.advisor.as_ref())?;
             sockets.carry(records);
         }
         tracing::info!("ended");
@@ -114,7 +120,13 @@ impl AnyNode {
 }
 
 /// Begins an incarnation of the node whose place is taken.
-fn begin(settings: &Settings, card: &Card, reload: &Reload, tls: Option<&ServerTls>) -> Outcome<(Sockets, AnyNode)> {
+fn begin(
+    settings: &Settings,
+    card: &Card,
+    reload: &Reload,
+    tls: Option<&ServerTls>,
+    advisor: Option<&Advisor>,
+) -> Outcome<(Sockets, AnyNode)> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
     let mut options = net_options(settings, card)?;
     // Each incarnation has a salt of its own.
@@ -125,6 +137,7 @@ fn begin(settings: &Settings, card: &Card, reload: &Reload, tls: Option<&ServerT
     options.security = reload.keys().map(seal).transpose()?;
     options.tls = tls.and_then(|tls| tls_listen(settings, tls));
     options.reload = Some(reload.clone());
+    options.advisor = advisor.cloned();
     let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
     let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");

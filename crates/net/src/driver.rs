@@ -9,6 +9,7 @@ mod spooling;
 
 use self::log::PeriodicLog;
 use self::sealing::KeyKeeping;
+use crate::advisor::Advisor;
 use crate::bind::{NetworkSockets, Sockets};
 use crate::clients::{ClientConnections, ReadOutcome, Wrote};
 use crate::clock::Clock;
@@ -60,6 +61,7 @@ const STOP: Token = Token(1_025);
 const HELPERS: Token = Token(1_026);
 const LINKS: Token = Token(1_027);
 const RELOAD: Token = Token(1_028);
+const ADVISOR: Token = Token(1_029);
 const FIRST_LISTENER: usize = 1_040;
 const FIRST_LINK: usize = 1 << 15;
 const FIRST_CLIENT: usize = 1 << 16;
@@ -78,7 +80,7 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     driver.scheduling = scheduling;
     driver.node.note_driver(driver.own_facts());
     driver.node.start(driver.now, &records);
-    driver.drain()?;
+    driver.take_advice()?;
     while driver.turn()? {}
     let restart = driver.restart.take();
     driver.take_leave(&farewell(restart.as_ref()))?;
@@ -142,6 +144,8 @@ struct Driver<E: Engine> {
     stop: Stop,
     /// What may change.
     reload: Option<Reload>,
+    /// What a registry says.
+    advisor: Option<Advisor>,
     /// Told to stop: the node says good-bye, and the loop ends when it has.
     leaving: bool,
     left: bool,
@@ -198,6 +202,7 @@ impl<E: Engine> Driver<E> {
         }
         wake.watch(stop.descriptor(), STOP)?;
         options.reload.iter().try_for_each(|reload| wake.watch(reload.descriptor(), RELOAD))?;
+        options.advisor.iter().try_for_each(|advisor| wake.watch(advisor.descriptor(), ADVISOR))?;
         let found = journal.as_mut().map(|journal| journal.take_records()).filter(|found| !found.is_empty());
         let found = found.unwrap_or(carried);
         let waker = Arc::new(wake.waker(HELPERS)?);
@@ -244,6 +249,7 @@ impl<E: Engine> Driver<E> {
             lag: Lag::default(),
             stop,
             reload: options.reload,
+            advisor: options.advisor,
             leaving: false,
             left: false,
             restart: None,
@@ -529,13 +535,14 @@ impl<E: Engine> Driver<E> {
     }
 
     fn see_events(&mut self) -> Result<(), RunError> {
-        let (mut helped, mut told, mut reloads) = (false, false, false);
+        let (mut helped, mut told, mut reloads, mut advised) = (false, false, false, false);
         for event in self.wake.events() {
             match event.token() {
                 TIMER => {}
                 STOP => told |= self.stop.take(),
                 HELPERS => helped = true,
                 RELOAD => reloads = true,
+                ADVISOR => advised |= self.advisor.as_ref().is_some_and(Advisor::take),
                 LINKS => self.links.iter_mut().for_each(Links::on_listener_ready),
                 Token(place) if place < TIMER.0 => self.inbox.mark(place),
                 Token(listener) if listener < FIRST_LINK => self.clients.on_listener_ready(listener - FIRST_LISTENER),
@@ -550,6 +557,10 @@ impl<E: Engine> Driver<E> {
         }
         if reloads {
             self.take_policy()?;
+        }
+        if advised {
+            self.note_facts();
+            self.take_advice()?;
         }
         if helped {
             self.note_spooled()?;

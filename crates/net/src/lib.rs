@@ -20,6 +20,7 @@
 //! | `clients`, `rings`, `users` | connections, their bytes in and out, also through shared memory; who may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
 //! | `journal` | durable records: segments, one sync for many |
+//! | `advisor` | what a registry outside of the order says, taken up by the loop |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
 //! | `sys` | the kernel's calls that no safe crate offers, and the memory that receives; the only `unsafe` here |
 //!
@@ -30,6 +31,7 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("consort-net needs Linux: recvmmsg, UDP GSO and GRO, timerfd");
 
+mod advisor;
 mod bind;
 mod clients;
 mod clock;
@@ -59,8 +61,9 @@ mod sys;
 mod users;
 mod wake;
 
+pub use advisor::Advisor;
 pub use bind::{FanoutChoice, Sockets};
-pub use consort_node::ClientPolicy;
+pub use consort_node::{Advice, ClientPolicy};
 pub use consort_tls::{ServerTls, TlsError};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};

@@ -1,4 +1,5 @@
 //! What a driver is told: addresses, how to fan out, how to wait.
+use crate::advisor::Advisor;
 use crate::journal::Records;
 use crate::reload::Reload;
 use consort_seal::{KeyRing, Salt};
@@ -162,6 +163,8 @@ pub struct Options {
     pub client_host_timeout: Duration,
     /// What holds for clients, where that may change while the loop runs; the node is given what holds at first.
     pub reload: Option<Reload>,
+    /// What a registry advises, where there is one.
+    pub advisor: Option<Advisor>,
     /// Whether the kernel drops datagrams from addresses that are no node's. Not where an address of a node is translated on
     /// the way.
     pub filter_sources: bool,
@@ -203,6 +206,7 @@ impl Options {
             shared_memory: SHARED_MEMORY,
             client_host_timeout: CLIENT_HOST_TIMEOUT,
             reload: None,
+            advisor: None,
             filter_sources: true,
             datagram: DatagramSize::DEFAULT,
             security: None,

@@ -42,7 +42,7 @@ mod wait_monitor;
 pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
 pub use consort_group::KeyName;
-pub use consort_order::{Destination, Engine, Lag, Lane, Pressure};
+pub use consort_order::{Advice, Destination, Engine, Lag, Lane, Pressure};
 pub use consort_rights::{Identity as ClientIdentity, Rules, Tokens};
 pub use consort_session::listing::Transport;
 pub use consort_session::{
@@ -359,6 +359,12 @@ impl<E: Engine> Node<E> {
     pub fn handle_link(&mut self, now: Instant, peer: NodeId, link: Link) {
         self.begin(now);
         self.engine.handle_link(now, peer, link);
+    }
+
+    /// A registry outside of the order advises something.
+    pub fn advise(&mut self, now: Instant, advice: Advice) {
+        self.begin(now);
+        self.engine.advise(now, advice);
     }
 
     /// Leaves the group in good order: what was accepted is sent, the others are told. [`Effect::Left`] follows within a

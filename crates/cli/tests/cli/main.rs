@@ -5,6 +5,8 @@
 #[path = "support/cluster.rs"]
 mod cluster;
 mod support;
+#[path = "support/zookeeper.rs"]
+mod zookeeper;
 
 mod async_client;
 mod attacks;
@@ -26,6 +28,7 @@ mod parted;
 mod quorum;
 mod reading;
 mod records;
+mod registry;
 mod replica;
 mod rights;
 mod rings;

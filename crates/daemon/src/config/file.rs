@@ -1,7 +1,8 @@
 //! The file: `consort.toml`, the same on every machine.
 use super::reader::{Notes, Section, set};
 use super::{
-    PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, addresses, networks, protocol, rights, rings, slow, spread,
+    PROFILES, PROTOCOLS, RINGS, SCHEDULINGS, Settings, addresses, networks, protocol, registry, rights, rings, slow,
+    spread,
 };
 use crate::failure::{Failure, Outcome};
 use crate::runtime_dir;
@@ -72,6 +73,7 @@ fn settings(notes: &mut Notes, table: &toml::de::DeTable<'_>) -> Option<Settings
     protocol::read(&mut root.table("toto"), &mut settings.toto);
     protocol::read_plato(&mut root.table("plato"), &mut settings.plato);
     protocol::read_paxos(&mut root.table("paxos"), &mut settings.paxos);
+    settings.registry = registry::read(&mut root.table("registry"), settings.protocol);
     clients(&mut root.table("clients"), &mut settings);
     sessions(&mut root.table("sessions"), &mut settings);
     settings.slow_rules = slow::read_rules(&mut root.table("groups"));
@@ -281,6 +283,7 @@ interface = "198.51.100.12"
         assert_eq!((spelled.protocol, toto(&spelled)), (plain.protocol, toto(&plain)));
         assert_eq!(format!("{:?}", spelled.plato_config()), format!("{:?}", plain.plato_config()));
         assert_eq!(format!("{:?}", spelled.paxos_config()), format!("{:?}", plain.paxos_config()));
+        assert_eq!((spelled.registry, plain.registry), (None, None));
         assert_eq!(format!("{:?}", spelled.limits), format!("{:?}", plain.limits));
         assert_eq!((spelled.profile, spelled.receive_buffer), (plain.profile, plain.receive_buffer));
         assert_eq!(spelled.shared_memory, plain.shared_memory);
@@ -329,6 +332,7 @@ interface = "198.51.100.12"
             "[toto]",
             "[plato]",
             "[paxos]",
+            "[registry]",
             "[clients]",
             "[sessions]",
             "[spread]",

@@ -5,6 +5,7 @@ mod file;
 mod networks;
 mod protocol;
 mod reader;
+mod registry;
 pub(crate) mod rights;
 mod rings;
 mod slow;
@@ -29,6 +30,7 @@ pub use consort_paxos::Storage;
 pub use file::read;
 pub use networks::{NetworkSettings, local_gateways};
 pub use protocol::{PROTOCOLS, Paxos, Plato, Protocol, STORAGES, Toto};
+pub use registry::RegistrySettings;
 pub use rings::RingSettings;
 pub use spread::SpreadListener;
 
@@ -78,6 +80,8 @@ pub struct Settings {
     pub paxos: Paxos,
     /// The rings of Multi-Ring Paxos, where that is it; without a file none, and it has some of its own.
     pub rings: Vec<RingSettings>,
+    /// The registry that advises who leads, where there is one.
+    pub registry: Option<RegistrySettings>,
     /// The networks of Totem's multiple rings, where those are it; without a file none, and there are some all the same.
     pub networks: Vec<NetworkSettings>,
     /// The ring's own settings, and those that all protocols share; its `me` is set by [`Settings::choose`].
@@ -213,6 +217,7 @@ impl Settings {
             plato: Plato::default(),
             paxos: Paxos::default(),
             rings: Vec::new(),
+            registry: None,
             networks: Vec::new(),
             nodes,
             multicast,
@@ -376,6 +381,9 @@ mod tests {
         assert_eq!(plain, hash(&|s| s.profile = Profile::Frugal));
         assert_eq!(plain, hash(&|s| s.key = Some("key".into())), "who lacks the key is told so in another way");
         assert_eq!(plain, hash(&|s| s.listen = vec!["127.0.0.1:1".parse().unwrap()]));
+        let (servers, session) = (vec!["zoo1:2181".to_owned()], Duration::from_secs(3));
+        let registry = RegistrySettings { servers, prefix: "/ringpaxos".into(), session };
+        assert_eq!(plain, hash(&|s| s.registry = Some(registry.clone())), "each node asks where it can");
         assert_ne!(plain, hash(&|s| s.ring.acceleration = Acceleration::Original));
         assert_ne!(plain, hash(&|s| s.ring.windows.personal = 20));
         assert_ne!(plain, hash(&|s| s.multicast = None));

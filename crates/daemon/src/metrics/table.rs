@@ -214,6 +214,16 @@ pub const METRICS: &[Metric] = &[
     ("wrong_packets", Counter, "Packets that no right member sends. Normal: 0."),
     // Ring Paxos at work.
     ("terms_led", Counter, "Times that this node became the coordinator. Normal: grows only when daemons come or go."),
+    (
+        "terms_handed_over",
+        Counter,
+        "Times that this node let another lead because the registry advises so. Normal: 0; else as often as you move it.",
+    ),
+    (
+        "registry_has_node",
+        Gauge,
+        "1 while this node is in the registry. Normal: 1 with a registry; 0 while that is away.",
+    ),
     ("instances_proposed", Counter, "Items proposed here. Normal: grows at the coordinator only."),
     ("instances_decided", Counter, "Items decided here. Normal: grows at the coordinator only."),
     ("instances_known", Gauge, "Items of the order that this node holds. Normal: about equal at all nodes."),

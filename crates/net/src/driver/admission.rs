@@ -1,6 +1,7 @@
 //! Who is let in, and what holds for those that are.
 use super::Driver;
 use super::log::AUDIT;
+use crate::advisor::Advisor;
 use crate::clock::unix_seconds;
 use crate::error::RunError;
 use crate::reload::Reload;
@@ -30,6 +31,15 @@ impl<E: Engine> Driver<E> {
         self.tick();
         self.take_keys();
         self.node.set_policy(self.now, policy);
+        self.drain()
+    }
+
+    /// What a registry advises now: an engine that has heard it already does nothing.
+    pub(super) fn take_advice(&mut self) -> Result<(), RunError> {
+        self.tick();
+        for advice in self.advisor.iter().flat_map(Advisor::all).collect::<Vec<_>>() {
+            self.node.advise(self.now, advice);
+        }
         self.drain()
     }
 }

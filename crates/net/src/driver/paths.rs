@@ -1,5 +1,6 @@
 //! What the driver does about the ways between nodes.
 use super::Driver;
+use crate::advisor::Advisor;
 use crate::links::Links;
 use crate::path_mtu::{News, PathMtus};
 use consort_node::Engine;
@@ -71,6 +72,7 @@ impl<E: Engine> Driver<E> {
         );
         self.seals.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         facts.extend(self.networks.iter().map(|(number, how)| (format!("network_{number}"), how.clone())));
+        facts.extend(self.advisor.iter().flat_map(Advisor::facts));
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);
         facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));

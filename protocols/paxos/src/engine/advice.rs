@@ -52,7 +52,7 @@ impl Advised {
 
     /// Where in the ring a node stands that the node `first` begins: as advised, those that are not named last.
     pub(super) fn place(&self, first: NodeId, node: NodeId) -> usize {
-        //= X98
+        //= X99
         let named = |node| self.ring.iter().position(|named| *named == node);
         let (Some(at), len) = (named(node), self.ring.len()) else { return self.ring.len() };
         (at + len - named(first).unwrap_or(0)) % len

@@ -232,7 +232,7 @@ fn one_that_could_not_lead_well_is_not_handed_over_to() {
 
 #[test]
 fn the_ring_stands_in_the_order_that_is_advised() {
-    //= X98 test
+    //= X99 test
     let mut world = settled(6, 5, 3);
     let ring = |world: &World| match world.hosts[0].engine.role() {
         Role::Leading(leading) => leading.ring.iter().map(|node| node.0).collect::<Vec<_>>(),

@@ -55,6 +55,15 @@ impl Cluster {
         }
     }
 
+    /// Has a daemon leave, and waits until it has ended.
+    pub fn end(&mut self, at: usize) {
+        if let Some(mut daemon) = self.daemons[at].take() {
+            daemon.signal(Signal::TERM);
+            let (code, log) = daemon.wait();
+            assert_eq!(code, 0, "{log}");
+        }
+    }
+
     /// Stops a daemon's process, or lets it go on.
     pub fn freeze(&self, at: usize, freezes: bool) {
         let signal = if freezes { Signal::STOP } else { Signal::CONT };
