@@ -97,6 +97,11 @@ impl GroupStreams {
         self.stream(self.place(group))
     }
 
+    /// Whether it takes messages to groups of several streams.
+    fn is_global(&self, stream: OrderStream) -> bool {
+        self.global.is_some_and(|at| self.stream(Some(at)) == stream)
+    }
+
     /// The stream of a message to these: that of all its groups, or the global one. Where clients are named alone, the
     /// engine chooses.
     ///
@@ -151,6 +156,8 @@ impl<E: Engine> Node<E> {
             return Some(STREAM);
         }
         match Targets::of(payload, told.targets_at, |targets| self.streams.of_all(targets.names())) {
+            // One that goes where joins go follows them at once.
+            Ok(Ok(stream)) if self.lines.is_on() && self.streams.is_global(stream) => Some(STREAM),
             Ok(Ok(stream)) => Some(stream),
             Ok(Err(apart)) => {
                 self.clients.refuse(client, &Refusal::new(RefusalCause::AcrossRings, apart.to_string()));

@@ -17,10 +17,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const LOOK: Duration = Duration::from_millis(2);
 /// So many groups are named in a status.
 const NAMED: usize = 8;
-/// A stream is read for so long after a client here sent to it.
-const SENT_FOR: Duration = Duration::from_secs(10);
+/// A stream is read for so long after a client here sent to it, or was the last to leave its groups: to come and go costs others.
+const USED_FOR: Duration = Duration::from_secs(30);
 /// That one did is noted once in this time.
-const SENT_EACH: Duration = Duration::from_secs(1);
+const USED_EACH: Duration = Duration::from_secs(1);
 /// Who was not looked at for so long waits no more.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
@@ -36,8 +36,8 @@ pub(crate) struct TopicDesk {
     placed: Vec<Topic>,
     /// What clients wait for to join, and when they were last looked at.
     waiting: BTreeMap<Topic, Instant>,
-    /// Streams that clients send to, and when they last did.
-    sent: BTreeMap<Topic, Instant>,
+    /// Streams that clients used, and when they last did.
+    used: BTreeMap<Topic, Instant>,
     /// Something of this may have changed.
     changed: bool,
     /// What the engine was told.
@@ -56,7 +56,7 @@ impl TopicDesk {
     /// All that is read by now.
     fn wanted(&self) -> BTreeSet<Topic> {
         let joined = self.members.keys().chain(self.joining.keys()).chain(self.waiting.keys());
-        joined.chain(self.sent.keys()).copied().collect()
+        joined.chain(self.used.keys()).copied().collect()
     }
 }
 
@@ -140,9 +140,9 @@ impl<E: Engine> Node<E> {
     pub(crate) fn reads_to_send(&mut self, topic: Topic) -> bool {
         //= MP74
         let (now, on) = (self.now, self.topics.on);
-        let said = self.topics.sent.get(&topic).is_some_and(|at| now.since(*at) < SENT_EACH);
+        let said = self.topics.used.get(&topic).is_some_and(|at| now.since(*at) < USED_EACH);
         if on && !said {
-            self.topics.changed |= self.topics.sent.insert(topic, now).is_none();
+            self.topics.changed |= self.topics.used.insert(topic, now).is_none();
         }
         self.is_read(topic)
     }
@@ -186,6 +186,9 @@ impl<E: Engine> Node<E> {
         for (group, joined) in self.groups.take_local_changes() {
             let topic = self.topic_of(group.as_bytes());
             TopicDesk::note(&mut self.topics.members, topic, joined);
+            if self.lines.is_on() {
+                self.topics.used.insert(topic, self.now);
+            }
             self.topics.changed = true;
         }
         if !self.groups.has_work() {
@@ -194,10 +197,10 @@ impl<E: Engine> Node<E> {
                 self.topics.changed = true;
             }
         }
-        let (now, known) = (self.now, self.topics.waiting.len() + self.topics.sent.len());
+        let (now, known) = (self.now, self.topics.waiting.len() + self.topics.used.len());
         self.topics.waiting.retain(|_, at| now.since(*at) < FORGOTTEN);
-        self.topics.sent.retain(|_, at| now.since(*at) < SENT_FOR);
-        let forgot = self.topics.waiting.len() + self.topics.sent.len() < known;
+        self.topics.used.retain(|_, at| now.since(*at) < USED_FOR);
+        let forgot = self.topics.waiting.len() + self.topics.used.len() < known;
         if !std::mem::take(&mut self.topics.changed) && !forgot {
             return false;
         }

@@ -198,7 +198,7 @@ fn what_all_must_know_goes_to_the_stream_that_all_read() {
     world.client(bob).multicast(Service::Agreed, &both, b"one").unwrap();
     world.multicast(bob, &["b1", "b2"], "two");
     world.multicast(bob, &["a1", "b1"], "three");
-    assert_eq!(streams(&mut world, 0), [0, 2, 3], "a client may be anywhere");
+    assert_eq!(streams(&mut world, 0), [0, 2, 0], "a client may be anywhere, and the third ring is global");
     assert_eq!(world.story(eve), ["n0/c1 b1+#eve#n1: one"]);
 }
 
@@ -216,7 +216,13 @@ fn a_stream_is_read_for_those_who_are_in_its_groups_or_send_there() {
     assert_eq!(streams(&mut world, 0), [2]);
     world.join(bob, "a1");
     assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![0], vec![Topic(1), Topic(2)]));
-    world.now += Duration::from_secs(11);
+    world.now += Duration::from_secs(31);
     world.multicast(bob, &["a1"], "two");
     assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![1], vec![Topic(1)]), "nobody sent to it lately");
+    world.now += Duration::from_secs(31);
+    world.client(bob).leave(&group("a1")).unwrap();
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![0], vec![Topic(1)]), "it left just now");
+    world.now += Duration::from_secs(31);
+    world.multicast(bob, &["b1"], "three");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![2], vec![Topic(2)]), "nobody is in, nobody sends");
 }
