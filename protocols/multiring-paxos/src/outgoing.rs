@@ -98,6 +98,11 @@ impl Outgoing {
         Ok(id)
     }
 
+    /// That there is no room, whatever waits.
+    pub fn full(&self) -> Refused {
+        Refused::Full { queued: self.bytes(), limit: self.limit }
+    }
+
     /// The lines of a class.
     pub fn lines(&self, class: Class) -> Vec<OwnLine> {
         self.lines.keys().filter(|(of, _)| *of == class).copied().collect()

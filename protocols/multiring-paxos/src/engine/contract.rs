@@ -40,8 +40,11 @@ impl Engine for MultiRingPaxos {
     fn submit(&mut self, now: Instant, submission: Submission) -> Result<MessageId, Refused> {
         let Submission { class, service, stream, payload } = submission;
         let Some(ring) = self.ring_of(class, stream) else { return Err(Refused::NoSuchStream { stream }) };
-        if self.farewell != Farewell::Stays {
-            return Err(Refused::Leaving);
+        match self.farewell {
+            Farewell::Stays => {}
+            // Its next incarnation takes it, or its client hears that this one has ended.
+            Farewell::Restarts => return Err(self.outgoing.full()),
+            Farewell::Sends { .. } | Farewell::Leaves => return Err(Refused::Leaving),
         }
         let id = self.outgoing.push(class, ring, service, payload)?;
         self.settle(now);

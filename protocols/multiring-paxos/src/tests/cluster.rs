@@ -4,7 +4,7 @@ use crate::engine::MultiRingPaxos;
 use crate::packet::Packet;
 use crate::slot::RingId;
 use bytes::Bytes;
-use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Submission, Topic};
+use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Refused, Submission, Topic};
 use consort_types::{
     Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Position, Rng, Service, View, ViewId, ViewKind,
 };
@@ -213,6 +213,11 @@ impl Cluster {
                 Output::Install(view) => self.on_view(node, &view),
                 Output::Restart { records, .. } => {
                     self.restarts += 1;
+                    // It is not leaving, and its clients are not told so.
+                    let (class, service) = (Class::Client, Service::Agreed);
+                    let late = Submission { class, service, stream: OrderStream(0), payload: Bytes::new().into() };
+                    let refused = self.hosts[at].engine.submit(Instant(self.now), late);
+                    assert!(matches!(refused, Err(Refused::Full { .. })), "liveness: n{node}: {refused:?}");
                     self.stop(node);
                     self.hosts[at].records = records;
                     self.restart(node);
