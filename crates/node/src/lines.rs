@@ -80,7 +80,7 @@ impl<E: Engine> Node<E> {
 
     /// The next client whose going can be ordered: all that it sent has its place, or none of it is apart.
     pub(crate) fn next_leaving(&self) -> Option<ClientId> {
-        self.clients.next_leaving().filter(|client| !self.lines.waits(*client, STREAM))
+        self.clients.leaving().find(|client| !self.lines.waits(*client, STREAM))
     }
 
     /// A request of an own client has its place.

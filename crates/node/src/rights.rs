@@ -23,16 +23,6 @@ const EXPELLING: usize = 1 << 10;
 /// The number of no request: that of a refusal which concerns none.
 pub(crate) const NO_REQUEST: u64 = 0;
 
-/// What becomes of a message that its sender's rights are held against.
-pub(crate) enum SendVerdict {
-    /// It may be sent.
-    Sent,
-    /// It was refused.
-    Refused,
-    /// It waits until its sender may send more.
-    Waits,
-}
-
 impl<E: Engine> Node<E> {
     /// The same for whose clients this holds.
     #[must_use]
@@ -65,23 +55,30 @@ impl<E: Engine> Node<E> {
         self.rights.rules()
     }
 
-    /// Holds a message against its sender's rights.
+    /// Whether a client may send to all that a message names; it is refused else.
     #[cold]
-    pub(crate) fn hold_to_rights(&mut self, client: ClientId, payload: &Payload) -> SendVerdict {
-        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return SendVerdict::Sent };
+    pub(crate) fn may_say(&mut self, client: ClientId, payload: &Payload) -> bool {
+        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return true };
         let rights = &mut self.rights;
         let judged = Targets::of(payload, told.targets_at, |targets| rights.judge_targets(client, targets));
         if let Ok(Err(denial)) = judged {
             self.clients.refuse(client, &denied(denial));
-            return SendVerdict::Refused;
+            return false;
         }
-        match self.rights.take_bytes(self.now, client, payload.len()) {
-            Ok(()) => SendVerdict::Sent,
-            Err(again) => {
-                self.clients.pause_until(again, client);
-                SendVerdict::Waits
-            }
+        true
+    }
+
+    /// Whether a client may send so much now, which then counts; it waits else. To be asked last, for it is asked again then.
+    #[cold]
+    pub(crate) fn has_rate(&mut self, client: ClientId, payload: &Payload) -> bool {
+        if !matches!(ordered::decode(payload), Ok(Ordered::Multicast { .. })) {
+            return true;
         }
+        let taken = self.rights.take_bytes(self.now, client, payload.len());
+        if let Err(again) = taken {
+            self.clients.pause_until(again, client);
+        }
+        taken.is_ok()
     }
 
     /// Why a client may not join a group; `None` where it may.

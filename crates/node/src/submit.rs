@@ -1,6 +1,6 @@
 //! Submission: client, session, engine.
 use crate::clients::client_session::ClientRequest;
-use crate::rights::{MembershipStep, NO_REQUEST, SendVerdict, denied};
+use crate::rights::{MembershipStep, NO_REQUEST, denied};
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
@@ -51,19 +51,15 @@ impl<E: Engine> Node<E> {
         match ask {
             Ask::Multicast { payload, .. } if self.is_held(client, &payload) => return false,
             Ask::Multicast { service, payload } => {
-                if self.rights.is_on() {
-                    match self.hold_to_rights(client, &payload) {
-                        SendVerdict::Sent => {}
-                        SendVerdict::Refused => return true,
-                        SendVerdict::Waits => return false,
-                    }
+                if self.rights.is_on() && !self.may_say(client, &payload) {
+                    return true;
                 }
                 let mut stream = STREAM;
                 if self.streams.are_many() {
                     let Some(found) = self.stream_or_refuse(client, &payload) else { return true };
                     stream = found;
                 }
-                if !self.may_send(client, stream) {
+                if !self.may_send(client, stream) || self.rights.is_on() && !self.has_rate(client, &payload) {
                     return false;
                 }
                 return self.submit(client, (service, stream), payload, None);
@@ -182,7 +178,7 @@ impl<E: Engine> Node<E> {
             let left = self.hand_over(Class::Client, Service::Agreed, ordered::disconnect(client).into());
             // Any other refusal than for room means that this node itself is leaving, and takes its clients with it.
             if !matches!(left, Err(Refused::Full { .. })) {
-                self.clients.has_left();
+                self.clients.has_left(client);
             }
             if matches!(left, Err(refused) if !matches!(refused, Refused::Full { .. })) {
                 self.clients.gone(client);

@@ -17,6 +17,7 @@
 //! | 12 recover | |
 //! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
 //! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
+//! | 17 end | the same: where the log ends, for who asked to learn that |
 //! | 15 declare | holder, place; 0 where it holds nothing any more |
 //! | 16 yield | ballot, who is to lead |
 use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
@@ -118,6 +119,8 @@ pub enum Content {
         /// The first place that it does not keep yet; none where it holds nothing any more.
         from: Option<u64>,
     },
+    /// Where the log ends, as far as its sender knows.
+    End(Box<Checkpoint>),
     /// The coordinator leads no more by its ballot: another is to stand at once.
     Yield {
         /// By which ballot it led.
@@ -538,6 +541,7 @@ impl Content {
             Self::Checkpoint(_) => 14,
             Self::Declare { .. } => 15,
             Self::Yield { .. } => 16,
+            Self::End(_) => 17,
         }
     }
 
@@ -591,7 +595,7 @@ impl Content {
                 out.put_u64(*from);
                 put_entries(out, entries);
             }
-            Self::Checkpoint(from) => put_checkpoint(out, from),
+            Self::Checkpoint(from) | Self::End(from) => put_checkpoint(out, from),
             Self::Declare { holder, from } => put_declare(out, holder, *from),
             Self::Yield { ballot, to } => {
                 put_ballot(out, *ballot);
@@ -637,6 +641,7 @@ impl Content {
                 Self::Declare { holder, from }
             }
             16 => Self::Yield { ballot: read_ballot(reader)?, to: reader.member("to")? },
+            17 => Self::End(Box::new(read_checkpoint(reader)?)),
             _ => return Err(reader.bad("kind")),
         })
     }

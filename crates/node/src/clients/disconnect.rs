@@ -145,13 +145,16 @@ impl Sessions {
         self.silent.first().map(|(by, _)| *by)
     }
 
-    /// Whose going is to be ordered next.
-    pub(crate) fn next_leaving(&self) -> Option<ClientId> {
-        self.leaving.front().copied()
+    /// Those whose going is to be ordered, in their order.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = ClientId> {
+        self.leaving.iter().copied()
     }
 
-    pub(crate) fn has_left(&mut self) {
-        self.leaving.pop_front();
+    /// That of one of them was handed over.
+    pub(crate) fn has_left(&mut self, client: ClientId) {
+        if let Some(at) = self.leaving.iter().position(|other| *other == client) {
+            self.leaving.remove(at);
+        }
     }
 
     /// A client's going is ordered, or never will be.

@@ -34,6 +34,8 @@ pub struct MultiRingPaxos {
     readings: BTreeMap<RingId, Reading>,
     /// The rings that it was told to read; before the first word all.
     wanted: Option<BTreeSet<RingId>>,
+    /// Rings that were read when the merge began anew: joins were proposed that count on them.
+    owed: BTreeSet<RingId>,
     merge: Merge<Checkpoint>,
     turns: Turns<Message>,
     /// The position of the last message; before the first one of a view, that of the view.
@@ -158,6 +160,7 @@ impl MultiRingPaxos {
             rings,
             readings,
             wanted: None,
+            owed: BTreeSet::new(),
             config,
         })
     }
@@ -196,7 +199,8 @@ impl MultiRingPaxos {
     fn ask_to_be_let_in(&mut self, now: Instant) {
         //= MP55
         let read = self.merge.rings().filter_map(|ring| self.rings.get(&ring));
-        let caught_up = read.into_iter().all(|ring| ring.is_caught_up(now));
+        let mut read = read.into_iter();
+        let caught_up = self.reads_enough() && read.all(|ring| ring.is_caught_up(now));
         self.asked |= caught_up;
         if let Some(global) = self.rings.get_mut(&self.config.global) {
             let is_in = self.asked && global.members().is_some();

@@ -12,12 +12,13 @@ use consort_types::Instant;
 /// | from | to | when |
 /// |---|---|---|
 /// | `Unread` | `Seeking` | it is to be read; who does not vote there begins to take part |
-/// | `Seeking` | `Nearing` | the end of its log is known: it is merged from there |
+/// | `Seeking` | `Nearing` | the end of its log is known, and further than what is handed out: it is merged from there |
 /// | `Nearing` | `Read` | it and the global ring have come to where it counts |
 /// | `Seeking`, `Nearing`, `Read` | `Leaving` | it is not to be read, and nothing of this node's is under way there |
 /// | `Leaving` | `Unread` | no view of it has this node, or this node votes there |
 /// | `Leaving` | `Seeking` | it is to be read after all |
 /// | `Nearing`, `Read` | `Seeking` | the merge begins anew before this node is let in |
+/// | `Nearing` | `Seeking` | its log is not retained any more where the merge stands |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Unread,
@@ -101,10 +102,14 @@ impl MultiRingPaxos {
     /// What the ring has decided so far is nothing to this node: no client of it waits for that.
     fn begin_to_merge(&mut self, now: Instant, ring: RingId) -> Option<Reading> {
         //= MP70
-        let engine = self.rings.get_mut(&ring).filter(|engine| engine.is_caught_up(now))?;
-        engine.go_on_from_here();
+        let engine = self.rings.get(&ring).filter(|engine| engine.is_caught_up(now) && self.is_ahead(engine))?;
         let from = self.merge.begin(ring, engine.learner().head().clone());
         Some(Reading::Nearing { from })
+    }
+
+    /// Whether a ring would hold up nothing: it has come further than what is handed out.
+    fn is_ahead(&self, engine: &Paxos) -> bool {
+        engine.learner().head().slots >= Slot::of(self.merge.cursor()).0
     }
 
     fn has_come_to(&self, ring: RingId, from: Slot) -> bool {
@@ -113,10 +118,14 @@ impl MultiRingPaxos {
         come(ring) && come(self.config.global) || crate::mutated!(self.config, ReadTooSoon)
     }
 
-    /// The rings that have to come to where something counts before it is read.
+    /// The rings that have to come somewhere before one is read.
     pub(super) fn nearing(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
+        let next = Slot::of(self.merge.cursor()).plus(1);
         for (ring, reading) in &self.readings {
+            if *reading == Reading::Seeking {
+                waits.push(Wait::Slot(*ring, next));
+            }
             if let Reading::Nearing { from } = reading {
                 let late = [*ring, self.config.global].into_iter().filter(|ring| !self.merge.has_come_to(*ring, *from));
                 waits.extend(late.map(|ring| Wait::Slot(ring, *from)));
@@ -157,11 +166,32 @@ impl MultiRingPaxos {
     /// The merge begins anew: what is read beside the global ring has to be found again.
     pub(super) fn read_again(&mut self) {
         if self.config.reads == Reads::Groups {
-            for (_, reading) in self.readings.iter_mut().filter(|(ring, _)| **ring != self.config.global) {
+            for (ring, reading) in self.readings.iter_mut().filter(|(ring, _)| **ring != self.config.global) {
+                if *reading == Reading::Read {
+                    self.owed.insert(*ring);
+                }
                 if matches!(reading, Reading::Nearing { .. } | Reading::Read) {
                     *reading = Reading::Seeking;
                 }
             }
         }
+    }
+
+    /// A ring was not read yet, and its log goes on elsewhere: it is looked for once more. Whether it was.
+    pub(super) fn seek_again(&mut self, ring: RingId) -> bool {
+        let nearing = matches!(self.readings.get(&ring), Some(Reading::Nearing { .. }));
+        if nearing {
+            self.merge.end_reading(ring);
+            self.readings.insert(ring, Reading::Seeking);
+        }
+        nearing
+    }
+
+    /// Whether all is read that has to be before this node may be let in: all rings where nothing was said of them, and those
+    /// that joins were told of.
+    pub(super) fn reads_enough(&self) -> bool {
+        //= MP78
+        let needed = |ring: &RingId| self.wanted.is_none() || self.owed.contains(ring);
+        self.readings.iter().all(|(ring, reading)| *reading == Reading::Read || !needed(ring))
     }
 }

@@ -11,6 +11,9 @@ impl MultiRingPaxos {
     /// logs do now.
     pub(super) fn on_missed(&mut self, ring: RingId) {
         //= MP55
+        if self.seek_again(ring) {
+            return;
+        }
         let first = |engine: &Paxos| engine.learner().first().clone();
         let Some(global) = self.rings.get(&self.config.global).map(first) else { return };
         let known =

@@ -1,5 +1,5 @@
 //! Rings that are idle skip while somebody waits for them.
-use super::MultiRingPaxos;
+use super::{MultiRingPaxos, Reading};
 use crate::merge::Wait;
 use crate::pace::{Pace, Wanted, believed};
 use crate::packet::{Content, Packet};
@@ -38,7 +38,7 @@ impl MultiRingPaxos {
             let waiting = self.waits.entry(*ring).or_default();
             match (waiting.slot, slot) {
                 (None, Some(_)) => waiting.since = now,
-                (Some(_), None) => {
+                (Some(_), None) if self.readings.get(ring) == Some(&Reading::Read) => {
                     let waited = now.since(waiting.since);
                     self.counters.longest_wait = self.counters.longest_wait.max(waited);
                 }

@@ -28,7 +28,8 @@ impl MultiRingPaxos {
     }
 
     pub(super) fn describe(&self) -> String {
-        let waits: Vec<_> = self.waits.iter().filter(|(_, waiting)| waiting.slot.is_some()).collect();
+        let waits: Vec<_> =
+            self.waits.iter().filter(|(ring, waiting)| waiting.slot.is_some() && self.is_read(**ring)).collect();
         let waits: Vec<_> = waits.iter().map(|(ring, _)| ring.to_string()).collect();
         let waits = if waits.is_empty() { "for no ring".into() } else { format!("for {}", waits.join(", ")) };
         let place = if self.inside.is_some() { "in" } else { "outside" };
@@ -49,7 +50,7 @@ impl MultiRingPaxos {
             see(Fact::Part { what: "ring", part, value: self.describe_ring(now, *id, ring) });
             let mut open = 0;
             each_counter(ring, now, &mut |name, value| open = if name == "open_instances" { value } else { open });
-            let wait = self.waits.get(id).filter(|waiting| waiting.slot.is_some());
+            let wait = self.waits.get(id).filter(|waiting| waiting.slot.is_some() && self.is_read(*id));
             let wait = wait.map_or(0, |waiting| now.since(waiting.since).as_micros());
             let numbers = [
                 ("ring_open_instances", u128::from(open)),

@@ -158,6 +158,8 @@ fn run(seed: u64) -> Apart {
         }
     }
     apart.judge();
+    let retains = apart.cluster.config.paxos.retain > 1 << 20;
+    assert!(!(calm && retains) || apart.cluster.restarts == 0, "undisturbed: a node started anew");
     apart
 }
 
@@ -235,29 +237,101 @@ fn a_ring_that_ran_ahead_is_read_once_the_global_one_has_come_as_far() {
     (1..=10).for_each(ahead);
 }
 
-/// One node joins while another sends. The global ring has come further than the other, which nobody has read.
+/// One node joins and leaves while another sends to both rings, of which now one and now the other has come further.
 pub fn ahead(seed: u64) {
     let mut apart = four(seed);
-    (0..50).for_each(|_| assert!(apart.cluster.submit_as(0, 0, "g", 50)));
-    assert!(apart.cluster.run_until(2_000, Cluster::is_settled), "liveness: {}", apart.cluster.describe());
-    apart.want(3, 2, true);
-    assert!(apart.cluster.run_until(1_000, |cluster| cluster.hosts[3].engine.reads(Topic(2))), "liveness");
-    apart.say(3, 2, 100);
-    assert!(apart.cluster.run_until(2_000, Cluster::is_settled), "liveness: {}", apart.cluster.describe());
-    apart.want(3, 2, false);
     come_to_read(&mut apart, 0);
-    apart.want(3, 2, true);
-    for at in 0..400 {
-        // Whichever ring others wait for skips, and is ahead then.
-        match apart.cluster.rng.below(8) {
-            0 => drop(apart.cluster.submit_as(0, 0, "g", 50)),
-            1..3 => {}
-            _ => apart.say(0, 2, 100),
+    for _ in 0..30 {
+        apart.want(3, 2, true);
+        let joins = apart.joins;
+        for _ in 0..2_000 {
+            // Whichever ring others wait for skips, and is ahead then.
+            match apart.cluster.rng.below(8) {
+                0 => drop(apart.cluster.submit_as(0, 0, "g", 50)),
+                1..3 => {}
+                _ => apart.say(0, 2, 100),
+            }
+            apart.join(3, 2);
+            let ms = apart.cluster.rng.below(2);
+            apart.cluster.run(ms);
+            if apart.joins > joins && apart.cluster.rng.chance(0.1) {
+                break;
+            }
         }
-        apart.join(3, 2);
-        apart.cluster.run(at % 2);
+        assert!(apart.joins > joins, "liveness: {}", apart.cluster.describe());
+        apart.leave(3, 2);
+        apart.want(3, 2, false);
     }
-    let settled = apart.cluster.run_until(2_000, Cluster::is_settled);
-    assert!(settled && apart.joins == 1, "liveness: {}", apart.cluster.describe());
+    apart.judge();
+}
+
+#[test]
+fn who_takes_a_ring_up_again_and_again_under_load_disturbs_nobody() {
+    //= X98 test
+    for seed in 1..=5 {
+        let mut apart = four(seed);
+        come_to_read(&mut apart, 0);
+        for round in 0..30 {
+            apart.want(3, 2, true);
+            let mut waited = 0;
+            while !apart.reads(3, 2) {
+                apart.say(0, 2, 300);
+                apart.cluster.run(1);
+                waited += 1;
+                assert!(waited < 1_000, "liveness: round {round}\n{}", apart.cluster.describe());
+            }
+            apart.say(3, 2, 100);
+            apart.want(3, 2, false);
+            for _ in 0..apart.cluster.rng.below(100) {
+                apart.say(0, 2, 300);
+                apart.cluster.run(1);
+            }
+        }
+        let settled = apart.cluster.run_until(2_000, Cluster::is_settled);
+        assert!(settled, "liveness: {}", apart.cluster.describe());
+        assert_eq!(apart.cluster.restarts, 0, "undisturbed: a node started anew");
+        apart.judge();
+    }
+}
+
+#[test]
+fn who_waits_to_read_a_ring_without_a_majority_holds_up_nobody() {
+    //= MP70 test
+    let mut config = config(5, &[(1, &[0, 1, 2]), (2, &[2, 3, 4])]);
+    config.reads = Reads::Groups;
+    let mut apart = Apart::over(Cluster::new(3, config));
+    apart.cluster.run(1);
+    apart.remind();
+    assert!(apart.cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", apart.cluster.describe());
+    apart.cluster.run(500);
+    let far = [3, 4].into_iter().flat_map(|node| (0..5).map(move |other| (node, other)));
+    far.filter(|(node, other)| node != other).for_each(|(node, other)| apart.cluster.cut(node, other));
+    apart.cluster.run(2_000);
+    apart.want(0, 2, true);
+    for _ in 0..50 {
+        assert!(apart.cluster.submit_as(0, 0, "g", 50) && apart.cluster.submit_as(1, 0, "g", 50));
+        let given = apart.cluster.run_until(100, |cluster| cluster.hosts[..3].iter().all(|host| host.owed.is_empty()));
+        assert!(given, "liveness: {}", apart.cluster.describe());
+    }
+    assert!(!apart.reads(0, 2));
+    apart.cluster.cuts.clear();
+    let reads = apart.cluster.run_until(8_000, |cluster| cluster.hosts[0].engine.reads(Topic(2)));
+    assert!(reads, "liveness: {}", apart.cluster.describe());
+}
+
+#[test]
+fn who_was_told_nothing_is_let_in_once_it_reads_all() {
+    //= MP78 test
+    let mut config = config(4, &[(1, &[0, 1, 2]), (2, &[0, 1, 2])]);
+    config.reads = Reads::Groups;
+    let mut apart = Apart::over(Cluster::new(4, config));
+    let read = |cluster: &Cluster| cluster.hosts.iter().map(|host| host.engine.reads(Topic(2))).collect::<Vec<_>>();
+    let settled = apart.cluster.run_until(3_000, |cluster| {
+        let inside =
+            |node: usize| cluster.hosts[node].engine.ring(RingId(1)).is_some_and(|ring| ring.members().is_some());
+        (0..4).for_each(|node| assert!(!inside(node) || read(cluster)[node], "reading: n{node} is in before it reads"));
+        cluster.is_settled()
+    });
+    assert!(settled, "liveness: {}", apart.cluster.describe());
     apart.judge();
 }

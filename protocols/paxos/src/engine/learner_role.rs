@@ -1,6 +1,7 @@
 //! This node as a learner: what is decided, and what others know of it.
 use super::{Asked, Missing, Paxos, find};
 use crate::ballot::{Item, LogId};
+use crate::learner::Checkpoint;
 use crate::packet::{AT_THE_END, Content};
 use crate::record::Record;
 use consort_types::{Duration, Instant, NodeId};
@@ -33,7 +34,7 @@ impl Paxos {
         let behind = self.learner.is_behind()
             || self.peers.values().any(|peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > next);
         let stands_still = self.asked.next == next;
-        if behind && stands_still {
+        if behind && stands_still || self.seeks_end {
             self.learn(now);
         }
         self.asked.next = next;
@@ -42,6 +43,9 @@ impl Paxos {
     /// Asks somebody who knows more.
     pub(super) fn learn(&mut self, now: Instant) {
         //= X41
+        if self.seeks_end {
+            return self.seek_end(now);
+        }
         if self.is_answer_due(now) || self.writing.len() > UNWRITTEN {
             return;
         }
@@ -58,9 +62,31 @@ impl Paxos {
         let wait = (slow * 2).clamp(self.config.lease, self.config.lease * 8);
         self.asked = Asked { whom: Some(node), until: now + wait, wait, next, turn };
         self.missing.asked.insert(node);
+        self.send(node, Content::Learn(next));
+    }
+
+    /// Asks where the log ends: first whoever knows most of it.
+    fn seek_end(&mut self, now: Instant) {
         //= X98
-        let from = if self.seeks_end { AT_THE_END } else { next };
-        self.send(node, Content::Learn(from));
+        if self.is_answer_due(now) || self.log == LogId::NONE {
+            return;
+        }
+        let near = self.peers.values().filter(|peer| peer.log == self.log && self.is_near(peer, now));
+        let mut near: Vec<_> = near.map(|peer| (peer.beat.next, peer.member.node)).collect();
+        near.retain(|(_, node)| self.is_linked(*node));
+        near.sort_unstable_by(|one, other| other.cmp(one));
+        let Some((_, node)) = near.get(self.asked.turn % near.len().max(1)).copied() else { return };
+        let (next, wait, turn) = (self.learner.next(), self.config.lease, self.asked.turn + 1);
+        self.asked = Asked { whom: Some(node), until: now + wait, wait, next, turn };
+        self.send(node, Content::Learn(AT_THE_END));
+    }
+
+    /// Where the log ends, for who has yet to begin; an answer that comes later than another says nothing new.
+    pub(super) fn on_end(&mut self, now: Instant, end: Checkpoint) {
+        //= X98
+        if std::mem::take(&mut self.seeks_end) && end.at > self.learner.next() {
+            self.jump(now, end);
+        }
     }
 
     /// Whether the one that was asked last may still answer.
@@ -120,7 +146,7 @@ impl Paxos {
     pub(super) fn on_learn(&mut self, from: NodeId, first: u64) {
         if first == AT_THE_END && self.log != LogId::NONE {
             //= X98
-            return self.send(from, Content::Checkpoint(Box::new(self.learner.head().clone())));
+            return self.send(from, Content::End(Box::new(self.learner.head().clone())));
         }
         let retained = self.learner.first();
         if first < retained.at && self.log != LogId::NONE {

@@ -48,7 +48,7 @@ impl Paxos {
         // Where it has read nothing the others may have trimmed what it would read first.
         let most = if next == 0 { 0 } else { next + CAUGHT_UP };
         let more = |peer: &Peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > most;
-        self.log != LogId::NONE && !self.peers.values().any(more)
+        self.log != LogId::NONE && !self.seeks_end && !self.peers.values().any(more)
     }
 
     /// Whether this node has other logs to read before it may be let in: until then it is in no view.
@@ -73,12 +73,6 @@ impl Paxos {
     pub const fn begin_late(&mut self) {
         //= X98
         (self.late, self.seeks_end) = (true, true);
-    }
-
-    /// From here on whatever follows what is known is needed here.
-    pub const fn go_on_from_here(&mut self) {
-        //= X98
-        self.seeks_end = false;
     }
 
     /// Whether a view of the log has this node that an earlier reader of it was let in to.

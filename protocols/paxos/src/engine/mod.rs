@@ -359,6 +359,7 @@ impl Paxos {
             Content::Recover => self.on_recover(now, from),
             Content::Recovered(recovered) => self.on_recovered(now, from, *recovered),
             Content::Checkpoint(start) => self.on_checkpoint(now, *start),
+            Content::End(end) => self.on_end(now, *end),
             Content::Declare { holder, from } => self.on_declare(now, holder, from),
             Content::Yield { ballot, to } => self.on_yield(now, from, ballot, to),
         }

@@ -174,7 +174,7 @@ impl Paxos {
         let was_member = self.inside.as_ref().is_some_and(|view| view.id.number > 0);
         let was_let_in =
             [&from.present.last, &from.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
-        if !was_member && (!was_let_in || self.seeks_end) {
+        if !was_member && (!was_let_in || self.late) {
             return self.jump(now, from);
         }
         //= X85
@@ -212,7 +212,7 @@ impl Paxos {
         all.map(|record| record.encode()).collect()
     }
 
-    fn jump(&mut self, now: Instant, from: Checkpoint) {
+    pub(super) fn jump(&mut self, now: Instant, from: Checkpoint) {
         if !matches!(self.role, Role::Follower { .. }) {
             self.rest(now);
         }

@@ -56,6 +56,7 @@ fn samples() -> Vec<Packet> {
         Content::Recover,
         Content::Recovered(Box::new(Recovered { promised: BALLOT, told, founders: vec![MemberId::new(0, 3)] })),
         Content::Checkpoint(Box::new(checkpoint())),
+        Content::End(Box::new(checkpoint())),
         Content::Declare { holder: holder("bill"), from: Some(1 << 40) },
         Content::Declare { holder: holder("bill"), from: None },
         Content::Yield { ballot: BALLOT, to: MemberId::new(4, 1) },
