@@ -1,11 +1,13 @@
 //! What rules let clients do, and what they are told who may not.
 use super::*;
+use crate::streams::{GroupStreams, StreamGroups};
 use crate::{ClientOrigin, ClientPolicy};
 use consort_rights::{Glob, Identity, IdentityLimits, Rule, Rules, Tokens, Verb, tokens};
 use consort_session::inquirer::{Inquirer, Reply};
 use consort_session::listing::{ListQuery, Listing, Transport};
 use consort_session::{DisconnectReason, Place, RefusalCause};
 use consort_types::Duration;
+use consort_types::OrderStream;
 
 fn rule(name: &str, who: &str, groups: &[&str], allow: &[Verb], deny: &[Verb]) -> Rule {
     Rule {
@@ -333,6 +335,33 @@ fn who_sends_more_than_it_may_waits_and_loses_nothing() {
     let took = world.now.since(began);
     assert!(took > Duration::from_millis(1_700) && took < Duration::from_millis(2_500), "{took:?}");
     assert_eq!(world.client(fast).progress().ordered, 60);
+}
+
+#[test]
+fn a_message_that_waits_for_its_turn_counts_once() {
+    //= MP76 test
+    let mut world = World::new(1, Limits::default());
+    let rate = IdentityLimits { bytes_per_second: Some(20_000), ..IdentityLimits::default() };
+    allow(&mut world, 0, &[limited("user:1", rate), rule("all", "*", &["*"], &Verb::ALL, &[])]);
+    let stream = |(number, pattern): (u16, &str)| StreamGroups {
+        stream: OrderStream(number),
+        name: format!("ring {number}"),
+        patterns: vec![pattern.to_owned()],
+        global: false,
+    };
+    world.nodes[0].engine.filters = true;
+    world.nodes[0].set_streams(GroupStreams::new([(1, "a*"), (2, "b*")].map(stream).into()));
+    let fast = connect_as(&mut world, "fast", user(1));
+    let began = world.now;
+    for n in 0..60 {
+        world.multicast(fast, &[["a1", "b1"][n % 2]], &"x".repeat(1_000));
+    }
+    while world.client(fast).progress().ordered < 60 {
+        let due = world.nodes[0].poll_timeout().unwrap();
+        world.now = world.now.max(due) + Duration::from_millis(1);
+        world.settle();
+        assert!(world.now.since(began) < Duration::from_millis(2_500), "{:?}", world.client(fast).progress());
+    }
 }
 
 #[test]

@@ -184,6 +184,24 @@ fn a_client_sends_to_another_stream_once_all_that_it_sent_has_its_place() {
 }
 
 #[test]
+fn clients_that_go_do_not_wait_for_each_other() {
+    //= MP76 test
+    let mut world = apart();
+    let (bob, eve) = (world.connect(0, "bob"), world.connect(0, "eve"));
+    world.join(bob, "a1");
+    world.join(eve, "a1");
+    assert_eq!(streams(&mut world, 0), [0, 0]);
+    world.nodes[0].engine.stuck = true;
+    world.multicast(bob, &["b1"], "last");
+    assert_eq!(streams(&mut world, 0), [2]);
+    world.vanish(bob);
+    world.vanish(eve);
+    assert_eq!(streams(&mut world, 0), [0], "who has nothing under way goes");
+    world.nodes[0].engine.stuck = false;
+    assert_eq!(streams(&mut world, 0), [0]);
+}
+
+#[test]
 fn what_all_must_know_goes_to_the_stream_that_all_read() {
     //= MP77 test
     let mut world = apart();
