@@ -118,7 +118,7 @@ fn promise(output: &str, test: &str) -> Option<&'static str> {
 }
 
 /// The promises of `protocols/paxos/src/tests`, and of those of many rings.
-const PROMISES: [&str; 50] = [
+const PROMISES: [&str; 51] = [
     "agreement",
     "assertion",
     "ballots",
@@ -128,6 +128,7 @@ const PROMISES: [&str; 50] = [
     "D1",
     "D3",
     "filtering",
+    "groups",
     "history",
     "joins",
     "kept first",
