@@ -8,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// With these, crates are built as `cargo test --workspace` builds them, whose artefacts serve again.
-const AS_TESTED: &[&str] =
-    &["--workspace", "--features", "consort/tokio,consort/serde,consort/tracing,consort-replica/serde"];
+const AS_TESTED: &[&str] = &[
+    "--workspace",
+    "--features",
+    "consort/tokio,consort/serde,consort/tracing,consort-replica/serde,consort-daemon/zookeeper",
+];
 
 /// Builds a package's program with this profile and returns its file.
 ///
