@@ -115,7 +115,6 @@ impl<E: Engine> Node<E> {
 
     /// A message has its place: it is told now, or behind all that is to be told before it.
     fn on_place(&mut self, delivery: Delivery, offer: Option<OfferId>) {
-        self.note_line(delivery.id);
         if self.has_to_tell() || !self.pending.may_tell() {
             self.pending.push(PendingDelivery::Deliver(delivery, offer));
         } else {
@@ -263,6 +262,9 @@ impl<E: Engine> Node<E> {
         let (offer, offered) = self.offers.close(offer);
         self.retention.note(*position);
         let own = *sender == self.datagrams.identity().me;
+        if own && self.lines.is_on() {
+            self.note_line(delivery.id);
+        }
         self.clients.ordered(payload.len());
         let delivered = self.groups.deliver(*sender, *position, payload);
         let len = || ordered::client_len(payload);

@@ -404,7 +404,7 @@ impl<E: Engine> Node<E> {
     /// When to call [`Self::handle_timeout`], if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
-        let leaves = self.next_leaving().is_some() || self.rights.has_expulsions();
+        let leaves = self.clients.has_leaving() && self.next_leaving().is_some() || self.rights.has_expulsions();
         let asks = asking && !self.has_answered_enough();
         let waits = paused || leaves || asks || self.clients.next_hold().is_some() || self.keys.has_to_say();
         if self.has_to_tell() || self.has_to_read() || !self.full && waits {

@@ -38,12 +38,11 @@ impl LineDesk {
     }
 
     /// A client's request was accepted for a stream.
+    #[cold]
     pub(crate) fn note(&mut self, client: ClientId, stream: OrderStream, id: MessageId) {
-        if self.on {
-            let (of, count) = self.clients.entry(client).or_insert((stream, 0));
-            (*of, *count) = (stream, *count + 1);
-            self.under_way.insert(id, client);
-        }
+        let (of, count) = self.clients.entry(client).or_insert((stream, 0));
+        (*of, *count) = (stream, *count + 1);
+        self.under_way.insert(id, client);
     }
 
     /// A request has its place: the client whose next one waited for that, if one did.
@@ -60,11 +59,9 @@ impl LineDesk {
 }
 
 impl<E: Engine> Node<E> {
-    /// Whether a client's request may go to a stream now. If not, the client waits.
+    /// Whether a client's request may go to a stream now, where streams are read apart. If not, the client waits.
+    #[cold]
     pub(crate) fn may_send(&mut self, client: ClientId, stream: OrderStream) -> bool {
-        if !self.lines.on {
-            return true;
-        }
         //= MP76
         if self.lines.waits(client, stream) && !mutated!(self, StreamsAtOnce) {
             self.lines.waiting.insert(client);
@@ -84,10 +81,9 @@ impl<E: Engine> Node<E> {
     }
 
     /// A request of an own client has its place.
+    #[cold]
     pub(crate) fn note_line(&mut self, id: Option<MessageId>) {
-        if self.lines.on
-            && let Some(client) = id.and_then(|id| self.lines.placed(id))
-        {
+        if let Some(client) = id.and_then(|id| self.lines.placed(id)) {
             self.clients.unpark(client);
         }
     }

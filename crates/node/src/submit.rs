@@ -59,7 +59,10 @@ impl<E: Engine> Node<E> {
                     let Some(found) = self.stream_or_refuse(client, &payload) else { return true };
                     stream = found;
                 }
-                if !self.may_send(client, stream) || self.rights.is_on() && !self.has_rate(client, &payload) {
+                if self.lines.is_on() && !self.may_send(client, stream) {
+                    return false;
+                }
+                if self.rights.is_on() && !self.has_rate(client, &payload) {
                     return false;
                 }
                 return self.submit(client, (service, stream), payload, None);
@@ -68,7 +71,7 @@ impl<E: Engine> Node<E> {
             Ask::Join { group, closed } => {
                 if let Some(refusal) = self.join_refusal(client, &group) {
                     self.clients.refuse(client, &refusal);
-                } else if !self.may_join(client, &group) || !self.may_send(client, self.stream_of_step(&group)) {
+                } else if !self.may_join(client, &group) || self.lines.is_on() && !self.may_send(client, STREAM) {
                     return false;
                 } else if let Some(name) = self.clients.name_for_join(client) {
                     self.clients.note_group(client, &group);
@@ -83,7 +86,7 @@ impl<E: Engine> Node<E> {
                 }
             }
             Ask::Leave(group) => {
-                if !self.may_send(client, self.stream_of_step(&group)) {
+                if self.lines.is_on() && !self.may_send(client, STREAM) {
                     return false;
                 }
                 self.note_leaving(&group);
@@ -119,7 +122,9 @@ impl<E: Engine> Node<E> {
         // Before the drain: an engine may deliver at once what it has just accepted.
         match answer {
             Ok(id) => {
-                self.lines.note(client, stream, id);
+                if self.lines.is_on() {
+                    self.lines.note(client, stream, id);
+                }
                 self.clients.accept(client);
                 step.into_iter().for_each(|step| self.rights.begin_step(client, step));
             }
@@ -169,7 +174,9 @@ impl<E: Engine> Node<E> {
         if self.full {
             return false;
         }
-        if let Some(client) = self.next_leaving() {
+        if self.clients.has_leaving()
+            && let Some(client) = self.next_leaving()
+        {
             // A thousand may go at once.
             if !self.pending.may_tell() {
                 return false;

@@ -145,6 +145,11 @@ impl Sessions {
         self.silent.first().map(|(by, _)| *by)
     }
 
+    /// Whether somebody's going is to be ordered.
+    pub(crate) fn has_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
     /// Those whose going is to be ordered, in their order.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = ClientId> {
         self.leaving.iter().copied()
