@@ -188,10 +188,10 @@ impl MultiRingPaxos {
     }
 
     /// Whether all is read that has to be before this node may be let in: all rings where nothing was said of them, and those
-    /// that joins were told of.
+    /// that joins were told of and are still wanted.
     pub(super) fn reads_enough(&self) -> bool {
         //= MP78
-        let needed = |ring: &RingId| self.wanted.is_none() || self.owed.contains(ring);
+        let needed = |ring: &RingId| self.wanted.is_none() || self.owed.contains(ring) && self.wants(*ring);
         self.readings.iter().all(|(ring, reading)| *reading == Reading::Read || !needed(ring))
     }
 }
