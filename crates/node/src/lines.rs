@@ -3,13 +3,11 @@
 //! Nobody but the sender can see to it then: two streams know nothing of each other, and a reader of one of them must not wait for
 //! what stands in the other. So a client's request goes to another stream once all that it sent before has its place here.
 use crate::mutant::mutated;
+use crate::topics::LOOK;
 use crate::{Node, STREAM};
 use consort_order::{Engine, Topic};
-use consort_types::{ClientId, Duration, MessageId, OrderStream};
+use consort_types::{ClientId, MessageId, OrderStream};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How soon a client that waits until its node reads a stream is looked at again.
-const LOOK: Duration = Duration::from_millis(2);
 
 /// See the module.
 #[derive(Debug, Default)]

@@ -13,8 +13,8 @@ use consort_types::{ClientId, Duration, GroupName, Instant, MessageId};
 use consort_wire::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How soon a client that waits to join is looked at again.
-const LOOK: Duration = Duration::from_millis(2);
+/// How soon a client that waits until its node reads what it needs is looked at again.
+pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// So many groups are named in a status.
 const NAMED: usize = 8;
 /// A stream is read for so long after a client here sent to it, or was the last to leave its groups: to come and go costs others.

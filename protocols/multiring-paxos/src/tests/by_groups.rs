@@ -148,7 +148,6 @@ impl World {
         let (rings, nodes) = (self.logs.len(), self.nodes.len());
         let client = |client: u8| usize::from(client) % (nodes * CLIENTS);
         let ring = |ring: u8| usize::from(ring) % rings;
-        // The global ring has groups, too, which everybody reads.
         match step {
             Step::Say { client: who, ring: at } => self.say(client(who), ring(at)),
             Step::Join { client: who, ring: at } => self.join(client(who), ring(at)),
