@@ -3,7 +3,6 @@
 //! Nobody but the sender can see to it then: two streams know nothing of each other, and a reader of one of them must not wait for
 //! what stands in the other. So a client's request goes to another stream once all that it sent before has its place here.
 use crate::mutant::mutated;
-use crate::topics::LOOK;
 use crate::{Node, STREAM};
 use consort_order::{Engine, Topic};
 use consort_types::{ClientId, MessageId, OrderStream};
@@ -67,7 +66,7 @@ impl<E: Engine> Node<E> {
             return false;
         }
         if stream != STREAM && !self.reads_to_send(Topic(stream.0)) {
-            self.clients.pause_until(self.now + LOOK, client);
+            self.look_again(client);
             return false;
         }
         true

@@ -14,7 +14,7 @@ use consort_wire::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How soon a client that waits until its node reads what it needs is looked at again.
-pub(crate) const LOOK: Duration = Duration::from_millis(2);
+const LOOK: Duration = Duration::from_millis(2);
 /// So many groups are named in a status.
 const NAMED: usize = 8;
 /// A stream is read for so long after a client here sent to it, or was the last to leave its groups: to come and go costs others.
@@ -128,8 +128,13 @@ impl<E: Engine> Node<E> {
             self.topics.waiting.extend(ahead);
             self.topics.changed = true;
         }
-        self.clients.pause_until(self.now + LOOK, client);
+        self.look_again(client);
         false
+    }
+
+    /// A client waits until what it needs is read.
+    pub(crate) fn look_again(&mut self, client: ClientId) {
+        self.clients.pause_until(self.now + LOOK, client);
     }
 
     fn is_read(&self, topic: Topic) -> bool {
