@@ -16,8 +16,8 @@ type SeenTable = (bool, u64, u64);
 pub(super) struct ProducerTables {
     history: History,
     known: BTreeMap<TablePlace, (SeenTable, ProcessIncarnation)>,
-    /// Each live node's last.
-    last: BTreeMap<ProcessIncarnation, (TablePlace, SeenTable)>,
+    /// Each live node's last, with the view it was seen in: a node's programs may be told of that view later.
+    last: BTreeMap<ProcessIncarnation, (u64, SeenTable)>,
 }
 
 impl Checker for ProducerTables {
@@ -47,11 +47,10 @@ impl ProducerTables {
     fn on_table(&mut self, event: &TraceEvent, step: &NumberedRecord) -> Verdict {
         let NumberedRecord { view, at, flag: counts, number: of, sum, .. } = *step;
         let incarnation = event.process.incarnation();
-        let Some(lowest) = self.history.members(view, incarnation).and_then(|members| members.first()) else {
-            return Ok(());
-        };
-        let (place, table) = ((view, *lowest, at), (counts, of, sum));
-        self.last.insert(incarnation, (place, table));
+        let table = (counts, of, sum);
+        self.last.insert(incarnation, (view, table));
+        let Some(lowest) = self.lowest(view, incarnation) else { return Ok(()) };
+        let place = (view, lowest, at);
         let (other, of) = *self.known.entry(place).or_insert((table, incarnation));
         if counts != other.0 || counts && table != other {
             return Err(format!(
@@ -62,12 +61,20 @@ impl ProducerTables {
     }
 
     fn in_the_end(&self) -> Verdict {
-        let mut tables = self.last.iter().filter(|(_, (_, (counts, ..)))| *counts);
-        let Some((first, (place, table))) = tables.next() else { return Ok(()) };
-        let same_view = |other: &TablePlace| (other.0, other.1) == (place.0, place.1);
-        match tables.find(|(_, (at, other))| same_view(at) && other != table) {
-            Some((incarnation, _)) => Err(format!("{first} and {incarnation} have different tables of producers")),
+        let counts = self.last.iter().filter(|(_, (_, (counts, ..)))| *counts);
+        let mut tables = counts.filter_map(|(incarnation, (view, table))| {
+            let lowest = self.lowest(*view, *incarnation)?;
+            Some((*incarnation, (*view, lowest), *table))
+        });
+        let Some((first, view, table)) = tables.next() else { return Ok(()) };
+        match tables.find(|(_, other, at)| *other == view && *at != table) {
+            Some((incarnation, ..)) => Err(format!("{first} and {incarnation} have different tables of producers")),
             None => Ok(()),
         }
+    }
+
+    /// The lowest member of a view of that number, as one of them was told it.
+    fn lowest(&self, view: u64, incarnation: ProcessIncarnation) -> Option<ProcessIncarnation> {
+        self.history.members(view, incarnation)?.first().copied()
     }
 }
