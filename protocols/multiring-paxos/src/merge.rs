@@ -237,17 +237,22 @@ impl<S: LogState> Merge<S> {
         counts.min_by_key(|(ring, input)| (input.slot(), more(input), **ring)).map(|(ring, _)| *ring)
     }
 
-    /// The rings that hold up what could be handed out, and how far each must come. None where nothing waits.
-    pub fn waits(&self) -> Vec<Wait> {
+    /// The rings that hold up what could be handed out, and how far each must come, so that all goes that is decided now.
+    /// None where nothing waits. `head` says which slot of a ring was filled or skipped last.
+    pub fn waits(&self, head: impl Fn(RingId) -> Slot) -> Vec<Wait> {
         //= MP04
         if let Progress::Joining { ring, since, .. } = self.progress {
             return vec![Wait::Copy(ring, since)];
         }
         let merged = || self.inputs.iter().filter(|(_, input)| matches!(input.part, Part::Merged { .. }));
-        let ready = merged().filter(|(_, input)| input.has_item());
-        let Some(first) = ready.map(|(ring, input)| (input.slot(), *ring)).min() else { return Vec::new() };
-        let late = merged().filter(|(ring, input)| !input.has_item() && (input.slot(), **ring) < first);
-        late.map(|(ring, _)| Wait::Slot(*ring, first.0.plus(1))).collect()
+        let ready = || merged().filter(|(_, input)| input.has_item());
+        let Some(first) = ready().map(|(ring, input)| (input.slot(), *ring)).min() else { return Vec::new() };
+        let idle = || merged().filter(|(_, input)| !input.has_item());
+        if !idle().any(|(ring, input)| (input.slot(), *ring) < first) {
+            return Vec::new();
+        }
+        let last = ready().map(|(ring, _)| head(*ring)).fold(first.0, Slot::max);
+        idle().filter(|(_, input)| input.slot() <= last).map(|(ring, _)| Wait::Slot(*ring, last.plus(1))).collect()
     }
 
     /// A copy of a change is handed out.

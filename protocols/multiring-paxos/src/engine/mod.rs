@@ -198,14 +198,29 @@ impl MultiRingPaxos {
     /// catches up before it comes back: a view that it cannot install would not become primary.
     fn ask_to_be_let_in(&mut self, now: Instant) {
         //= MP55
-        let read = self.merge.rings().filter_map(|ring| self.rings.get(&ring));
-        let mut read = read.into_iter();
-        let caught_up = self.reads_enough() && read.all(|ring| ring.is_caught_up(now));
-        self.asked |= caught_up;
+        let caught_up = self.reads_enough() && self.read_rings().all(|ring| ring.is_caught_up(now));
+        self.ask_at_first(now, caught_up);
+        let asked = self.asked;
         if let Some(global) = self.rings.get_mut(&self.config.global) {
-            let is_in = self.asked && global.members().is_some();
-            global.reserve(!(caught_up || is_in));
+            let is_in = asked && global.members().is_some();
+            global.reserve(!(asked && caught_up || is_in));
         }
+    }
+
+    fn read_rings(&self) -> impl Iterator<Item = &Paxos> {
+        self.merge.rings().filter_map(|ring| self.rings.get(&ring))
+    }
+
+    /// The first time this node lacks nothing of any ring: from then on it may miss nothing.
+    fn ask_at_first(&mut self, now: Instant, caught_up: bool) {
+        //= MP55
+        if self.asked || !caught_up || !self.read_rings().all(|ring| ring.is_level(now)) {
+            return;
+        }
+        self.asked = true;
+        //= MP56
+        let read = self.rings.iter_mut().filter(|(ring, _)| self.readings.get(ring) == Some(&Reading::Read));
+        read.for_each(|(_, ring)| ring.miss_nothing(true));
     }
 
     /// Leaves the rings once they have all that was accepted.

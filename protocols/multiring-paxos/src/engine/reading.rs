@@ -73,7 +73,7 @@ impl MultiRingPaxos {
                 Some(Reading::Seeking)
             }
             (Reading::Seeking, true) => self.begin_to_merge(now, ring),
-            (Reading::Nearing { from }, true) => self.has_come_to(ring, from).then_some(Reading::Read),
+            (Reading::Nearing { from }, true) => self.begin_to_read(ring, from),
             (Reading::Leaving, false) => self.take_part_no_more(ring),
             (Reading::Seeking | Reading::Nearing { .. } | Reading::Read, false) => self.leave_ring(ring),
             (Reading::Unread, false) | (Reading::Read, true) => None,
@@ -112,6 +112,15 @@ impl MultiRingPaxos {
         engine.learner().head().slots >= Slot::of(self.merge.cursor()).0
     }
 
+    fn begin_to_read(&mut self, ring: RingId, from: Slot) -> Option<Reading> {
+        if !self.has_come_to(ring, from) {
+            return None;
+        }
+        //= MP56
+        self.rings.get_mut(&ring)?.miss_nothing(self.asked);
+        Some(Reading::Read)
+    }
+
     fn has_come_to(&self, ring: RingId, from: Slot) -> bool {
         //= MP71
         let come = |ring: RingId| self.merge.has_come_to(ring, from);
@@ -143,6 +152,7 @@ impl MultiRingPaxos {
         let votes = self.votes_in(ring);
         let engine = self.rings.get_mut(&ring)?;
         engine.hold_from(None);
+        engine.miss_nothing(false);
         engine.reserve(!votes);
         Some(Reading::Leaving)
     }

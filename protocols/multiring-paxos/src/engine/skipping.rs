@@ -27,7 +27,8 @@ impl MultiRingPaxos {
     }
 
     fn note_waits(&mut self, now: Instant) {
-        let waits: Vec<_> = self.merge.waits().into_iter().chain(self.nearing()).collect();
+        let head = |ring| Slot(self.rings.get(&ring).map_or(0, |engine| engine.learner().head().slots));
+        let waits: Vec<_> = self.merge.waits(head).into_iter().chain(self.nearing()).collect();
         self.waits.retain(|ring, _| self.rings.contains_key(ring));
         for ring in self.rings.keys() {
             let wanted = waits.iter().filter_map(|wait| match wait {
@@ -51,8 +52,10 @@ impl MultiRingPaxos {
     fn ask(&mut self, now: Instant, ring: RingId, slot: Slot) {
         let Some(engine) = self.rings.get(&ring) else { return };
         let Some(leader) = engine.leader() else { return };
-        let reached = Slot(engine.learner().head().slots).plus(1);
-        let said = Wanted { slot, reached, clock: self.clock.slot(now, self.furthest()) };
+        let clock = self.clock.slot(now, self.furthest());
+        //= MP43
+        let known = if engine.is_level(now) { engine.learner().head().slots } else { 0 };
+        let said = Wanted { slot, reached: Slot(known).plus(1), clock };
         if leader == self.me.node {
             return self.on_wanted(now, ring, said);
         }

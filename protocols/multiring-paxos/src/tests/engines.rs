@@ -1,9 +1,10 @@
 //! Whole engines together.
 use super::cluster::{Cluster, MS, config};
-use crate::packet::Content;
-use crate::slot::RingId;
-use consort_order::{Advice, Engine};
-use consort_types::{Instant, NodeId, OrderStream};
+use crate::pace::Wanted;
+use crate::packet::{Content, Packet};
+use crate::slot::{RingId, Slot};
+use consort_order::{Advice, Arrival, Engine, Lane};
+use consort_types::{Incarnation, Instant, MemberId, NodeId, OrderStream};
 
 /// Three nodes, all of which vote in two rings.
 fn three(seed: u64) -> Cluster {
@@ -47,6 +48,31 @@ fn an_idle_ring_holds_messages_up_for_little_and_rests_when_nobody_waits() {
     cluster.run(2_000);
     assert_eq!(skips(&cluster), before, "nobody waits");
     assert!(cluster.submit(1, 1, 40) && cluster.run_until(20, Cluster::is_settled), "liveness: {}", cluster.describe());
+}
+
+#[test]
+fn a_ring_that_runs_ahead_waits_for_the_others_no_longer_than_one_skip_takes() {
+    //= MP04 test
+    let mut cluster = three(9);
+    assert!(cluster.submit(0, 1, 40) && cluster.run_until(500, Cluster::is_settled));
+    let ring = cluster.hosts[0].engine.ring(RingId(1)).unwrap();
+    let slot = Slot(ring.learner().head().slots).plus(Slot::PER_SECOND * 2 / 5);
+    let wanted = Wanted { slot, reached: Slot::FIRST, clock: Slot::FIRST };
+    let packet = Packet { ring: RingId(1), content: Content::Wanted(wanted) };
+    let leader = ring.leader().unwrap();
+    let from = MemberId { node: leader, incarnation: Incarnation(1) };
+    let arrival = Arrival { from, lane: Lane::Reliable, at: Instant(cluster.now) };
+    cluster.hosts[usize::from(leader.0)].engine.handle_packet(Instant(cluster.now), arrival, packet);
+    cluster.run(10);
+    cluster.took.clear();
+    for _ in 0..300 {
+        assert!(cluster.submit(0, 1, 2_000));
+        cluster.run(1);
+    }
+    let mut took = std::mem::take(&mut cluster.took);
+    took.sort_unstable();
+    let (half, most) = (took[took.len() / 2], took[took.len() - 1]);
+    assert!(half < 10 * MS && most < 30 * MS, "half within {half} ns, all within {most}");
 }
 
 #[test]
@@ -138,6 +164,10 @@ fn a_node_that_comes_late_begins_where_the_logs_do() {
     let given = cluster.deliveries;
     assert!(cluster.submit(3, 2, 40) && cluster.run_until(500, Cluster::is_settled));
     assert_eq!(cluster.deliveries, given + 4);
+    //= MP43 test
+    let ring = |ring| cluster.hosts[0].engine.ring(RingId(ring)).unwrap().learner().head().slots;
+    let ahead = [1, 2].map(|of| (ring(of) * 1_000 / Slot::PER_SECOND).saturating_sub(cluster.now / MS));
+    assert!(ahead.iter().all(|ms| *ms < 30), "rings run {ahead:?} ms ahead, as one came late");
 }
 
 #[test]

@@ -43,14 +43,33 @@ fn what_waits_for_an_idle_ring_names_it_and_a_skip_lets_it_go_on() {
     //= MP04 test
     let mut merge = merge(&[A, B]);
     decide(&mut merge, A, Entry::Skip(Slot(1_000_000_000)));
-    assert_eq!((all(&mut merge), merge.waits()), (vec![], vec![]), "nothing waits");
+    assert_eq!((all(&mut merge), merge.waits(|_| Slot(0))), (vec![], vec![]), "nothing waits");
     decide(&mut merge, A, value(1));
-    assert_eq!((all(&mut merge), merge.waits()), (vec![], vec![Wait::Slot(B, Slot(1_000_000_001))]));
+    assert_eq!((all(&mut merge), merge.waits(|_| Slot(0))), (vec![], vec![Wait::Slot(B, Slot(1_000_000_001))]));
     decide(&mut merge, B, Entry::Skip(Slot(1_000_000_000)));
     assert_eq!(all(&mut merge), [(1_000_000_000, 1)], "of equal slots the lower ring goes first");
     decide(&mut merge, B, value(1));
     decide(&mut merge, A, Entry::Skip(Slot(5)));
     assert_eq!(all(&mut merge), [(1_000_000_000, 2)], "a late skip leads nowhere");
+}
+
+#[test]
+fn who_waits_asks_once_for_all_that_is_decided() {
+    //= MP04 test
+    let c = RingId(3);
+    let mut merge = merge(&[A, B, c]);
+    decide(&mut merge, A, Entry::Skip(Slot(1_000)));
+    (1..=3).for_each(|number| decide(&mut merge, A, value(number)));
+    decide(&mut merge, c, Entry::Skip(Slot(1_001)));
+    let head = |ring| Slot(if ring == A { 1_002 } else { 7_000 });
+    assert_eq!(all(&mut merge), []);
+    let waits = [B, c].map(|ring| Wait::Slot(ring, Slot(1_003)));
+    assert_eq!(merge.waits(head), waits, "what nobody waits for, a skip, is asked of nobody");
+    decide(&mut merge, B, Entry::Skip(Slot(1_003)));
+    assert_eq!(all(&mut merge), [(1_000, 1), (1_001, 1)]);
+    assert_eq!(merge.waits(head), [Wait::Slot(c, Slot(1_003))]);
+    decide(&mut merge, c, Entry::Skip(Slot(1_003)));
+    assert_eq!((all(&mut merge), merge.waits(head)), (vec![(1_002, 1)], vec![]));
 }
 
 #[test]
@@ -64,7 +83,7 @@ fn a_ring_that_is_joined_counts_behind_both_copies_and_one_that_is_left_up_to_bo
     decide(&mut merge, A, value(1));
     decide(&mut merge, A, change(1, Wish::Join));
     decide(&mut merge, A, value(2));
-    assert_eq!((all(&mut merge), merge.waits()), (vec![(1, 1), (2, 1)], vec![Wait::Copy(B, 0)]));
+    assert_eq!((all(&mut merge), merge.waits(|_| Slot(0))), (vec![(1, 1), (2, 1)], vec![Wait::Copy(B, 0)]));
     merge.attach(B, State::START);
     (1..=3).for_each(|number| decide(&mut merge, B, value(number)));
     decide(&mut merge, B, change(1, Wish::Join));

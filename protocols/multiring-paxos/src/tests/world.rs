@@ -251,7 +251,7 @@ impl World {
         let waits = self.listen(self.readers[reader].subscriber);
         let Reader { state, .. } = &mut self.readers[reader];
         let ReaderState::Up(merge, _) = state else { return };
-        let Some(Wait::Copy(ring, since)) = merge.waits().first().copied() else { return };
+        let Some(Wait::Copy(ring, since)) = merge.waits(|_| Slot(0)).first().copied() else { return };
         if merge.end(ring).is_some() {
             return;
         }

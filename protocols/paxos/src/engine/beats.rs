@@ -25,7 +25,7 @@ impl Paxos {
         self.is_near(peer, now) && peer.beat.hears.contains(&self.me)
     }
 
-    fn is_quorum_near(&self, now: Instant) -> bool {
+    pub(super) fn is_quorum_near(&self, now: Instant) -> bool {
         let near =
             |node: &&NodeId| **node == self.me.node || self.peers.get(node).is_some_and(|peer| self.is_near(peer, now));
         self.config.acceptors.iter().filter(near).count() >= self.config.quorum()

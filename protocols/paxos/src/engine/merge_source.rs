@@ -51,10 +51,24 @@ impl Paxos {
         self.log != LogId::NONE && !self.seeks_end && !self.peers.values().any(more)
     }
 
+    /// Whether a majority of the acceptors is heard, and none that is heard knows more of this log.
+    pub fn is_level(&self, now: Instant) -> bool {
+        let more =
+            |peer: &Peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > self.learner.next();
+        self.is_quorum_near(now) && !self.peers.values().any(more)
+    }
+
     /// Whether this node has other logs to read before it may be let in: until then it is in no view.
     pub const fn reserve(&mut self, reserved: bool) {
         //= X93
         self.reserved = reserved;
+    }
+
+    /// Whether this node may be let in at any time where this log is merged with others: then what one node does not retain
+    /// is asked of every other, as by one that was let in.
+    pub const fn miss_nothing(&mut self, awaited: bool) {
+        //= X85
+        self.awaited = awaited;
     }
 
     /// This view is installed where the log is merged with others; what was read is not installed until then.

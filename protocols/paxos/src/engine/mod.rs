@@ -91,6 +91,8 @@ pub struct Paxos {
     unmerged: Option<u64>,
     /// It is not to be let in yet: it has other logs to read first.
     reserved: bool,
+    /// It may be let in at any time where logs are merged: from then on it may miss nothing.
+    awaited: bool,
     /// It begins where the log ends now, and has nothing to do with what an earlier reader of this node did.
     late: bool,
     /// It has yet to begin: where the log ends it does not know.
@@ -258,6 +260,7 @@ impl Paxos {
             requests: DeclareRequests::default(),
             unmerged: None,
             reserved: false,
+            awaited: false,
             late: false,
             seeks_end: false,
             advised: Advised::default(),

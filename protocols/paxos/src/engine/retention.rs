@@ -174,7 +174,7 @@ impl Paxos {
         let was_member = self.inside.as_ref().is_some_and(|view| view.id.number > 0);
         let was_let_in =
             [&from.present.last, &from.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
-        if !was_member && (!was_let_in || self.late) {
+        if !was_member && !self.awaited && (!was_let_in || self.late) {
             return self.jump(now, from);
         }
         //= X85

@@ -149,20 +149,30 @@ fn a_member_that_missed_more_starts_anew_and_an_acceptor_takes_its_promises_alon
 
 /// Three nodes, of which the last misses some 100 KB: `holder` retains so much, and the other one less.
 fn cut_off(seed: u64, holder: u16, retains: usize) -> World {
+    let mut world = three(seed, holder, retains);
+    part(&mut world, holder);
+    world
+}
+
+fn three(seed: u64, holder: u16, retains: usize) -> World {
     let mut config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
     (config.storage, config.value, config.retain) = (Storage::Memory, 1_024, RETAIN);
     let mut world = World::with(seed, config);
     world.retains.insert(holder, retains);
     assert!(world.run_until(2_000, World::is_settled), "{}", world.describe());
+    world
+}
+
+/// Cuts off the last of three until the one that is no holder lacks what it missed.
+fn part(world: &mut World, holder: u16) {
     for other in [0, 1] {
         world.cut(2, other);
         world.cut(other, 2);
     }
-    fill(&mut world, 0);
+    fill(world, 0);
     world.run(1_000);
-    assert!(first(&world, usize::from(1 - holder)) > world.hosts[2].engine.learner().next());
+    assert!(first(world, usize::from(1 - holder)) > world.hosts[2].engine.learner().next());
     world.heal();
-    world
 }
 
 #[test]
@@ -173,6 +183,28 @@ pub fn a_node_asks_everybody_for_what_one_has_trimmed() {
         settles(&mut world);
         assert!(world.restarts == 0, "history: seed {seed} starts anew although node {holder} retains all");
         assert_eq!(world.hosts[2].engine.learner().place(), world.hosts[0].engine.learner().place());
+    }
+}
+
+#[test]
+fn a_node_that_may_be_let_in_where_logs_are_merged_asks_everybody_too() {
+    //= X85 test
+    for (seed, holder) in (20..28).zip([0, 1].into_iter().cycle()) {
+        let mut world = three(seed, holder, 1 << 20);
+        world.retains.insert(2, 1 << 20);
+        world.stop(2, Disk::Lost);
+        world.run(1_000);
+        world.restart(2);
+        world.hosts[2].engine.reserve(true);
+        world.run(1_000);
+        world.hosts[2].engine.miss_nothing(true);
+        let next = world.hosts[2].engine.learner().next();
+        part(&mut world, holder);
+        world.run(500);
+        assert!(first(&world, 2) <= next, "seed {seed}: it passes over what node {holder} retains");
+        world.hosts[2].engine.reserve(false);
+        settles(&mut world);
+        assert_eq!(world.restarts, 0, "seed {seed}");
     }
 }
 
