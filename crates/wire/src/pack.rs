@@ -128,6 +128,13 @@ impl Body {
         Ok(Self(bytes))
     }
 
+    /// The same in memory that holds nothing else: what is kept for long must not keep the chunk that it came in.
+    pub fn in_its_own_memory(&self) -> Self {
+        let mut copy = BytesMut::with_capacity(self.0.len());
+        append(&mut copy, &self.0);
+        Self(copy.freeze())
+    }
+
     /// The bytes as they travel.
     pub const fn as_bytes(&self) -> &Bytes {
         &self.0
@@ -298,6 +305,16 @@ mod tests {
             assert_eq!(got, sent.collect::<Vec<_>>());
             assert_eq!(assembly.held(), 0);
         }
+    }
+
+    #[test]
+    fn a_body_in_its_own_memory_keeps_nothing_else() {
+        let body = pack_all(&mut [message(&mut Rng::new(2), 500)], 600).remove(0);
+        let chunk = Bytes::from([&[1; 1_000], body.as_bytes().as_ref(), &[2; 1_000]].concat());
+        let cut = Body::new(chunk.slice(1_000..1_000 + body.as_bytes().len())).unwrap();
+        let own = cut.in_its_own_memory();
+        drop(cut);
+        assert!(own == body && chunk.is_unique());
     }
 
     #[test]

@@ -237,7 +237,8 @@ impl Learner {
         //= X40
         let at = self.next();
         let body = match self.ahead.get(&at)? {
-            Item::Value(id) => Some(payload(id)?),
+            // What came with it in one read is not retained with it.
+            Item::Value(id) => Some(payload(id)?.in_its_own_memory()),
             _ => None,
         };
         let item = self.ahead.remove(&at)?;

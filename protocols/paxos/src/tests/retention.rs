@@ -1,12 +1,15 @@
 //! What is retained, and what becomes of nodes that missed more.
 use super::world::{Disk, World};
 use crate::acceptor::Standing;
+use crate::ballot::{Item, ValueId};
 use crate::config::{Config, Storage};
+use crate::learner::Learner;
 use crate::packet::Content;
 use crate::record::Record;
 use bytes::Bytes;
 use consort_order::{DeclareProgress, Engine, Output};
 use consort_types::{Duration, Holder, Incarnation, Instant, NodeId, Position};
+use consort_wire::pack::Body;
 
 const RETAIN: usize = 16 << 10;
 
@@ -109,6 +112,19 @@ pub fn what_a_program_has_yet_to_read_is_held_for_it_up_to_four_times_as_much() 
         world.run(1_000);
         assert_eq!(world.hosts[0].engine.learner().bytes(), 0, "{wanted:?} holds nothing");
     }
+}
+
+#[test]
+fn a_value_that_is_retained_does_not_keep_what_was_read_with_it() {
+    //= X80 test
+    let (id, mut learner) = (ValueId::default(), Learner::default());
+    // One agreed message of four bytes, and what came behind it.
+    let read = Bytes::from([&[0xd0, 0, 0, 4], &[7; 1_000][..]].concat());
+    let body = Body::new(read.slice(..8)).unwrap();
+    assert!(learner.decide(0, Item::Value(id)) && learner.take(|_| Some(body.clone())).is_some());
+    assert_eq!(learner.entry(0).unwrap().body.as_ref(), Some(&body));
+    drop(body);
+    assert!(read.is_unique(), "the log holds all of it");
 }
 
 #[test]
