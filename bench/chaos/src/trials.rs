@@ -11,6 +11,7 @@
 //! sessions   sessions that are cut off by a relay                            receivers
 //! leadership candidates that are stopped and killed    joiner   a replica that lacks a large state
 //! replica    replicas and daemons that are cut off, stopped and killed       keepers
+//! store      a server of a key-value store on many rings that is killed with much state
 //! watch      clients that measure              outcome  figures, goals, and the table
 //! ```
 //!
@@ -44,6 +45,7 @@ mod sites;
 mod slow;
 mod stage;
 mod standby;
+mod store;
 mod stress;
 mod trial;
 mod watch;

@@ -3,7 +3,7 @@ use super::outcome::Figures;
 use super::site::Site;
 use super::{
     attack, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions, sites,
-    slow, standby,
+    slow, standby, store,
 };
 
 /// One fault, and what it may cost.
@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 34] = [
+pub static TRIALS: [Trial; 35] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -143,5 +143,10 @@ pub static TRIALS: [Trial; 34] = [
         name: "joiner",
         about: "a replica takes over 1 GB of state: the others keep 90 % of their calls; a table",
         run: joiner::ring,
+    },
+    Trial {
+        name: "store",
+        about: "a server of a store on many rings is killed with 1 GB and comes back: the others keep 95 % of their calls",
+        run: store::killed,
     },
 ];
