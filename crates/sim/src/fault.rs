@@ -1,12 +1,12 @@
 //! What goes wrong, where, and for how long.
-use consort_types::{Duration, Instant, NodeId};
+use consort_types::{Duration, Instant, NodeId, OrderStream};
 use std::fmt;
 use std::str::FromStr;
 
 mod draw;
 mod show;
 
-pub use draw::draw;
+pub use draw::{advice, draw};
 
 /// Which links a fault touches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +74,15 @@ pub enum CrashTarget {
     Lowest(NodeId),
     /// The next that the lowest member of a view sends something to alone, out of turn: of a ring who is granted the token.
     Granted,
+}
+
+/// What a registry says, right or wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// This node should lead, or whoever the engine chooses.
+    Leads(Option<NodeId>),
+    /// Nodes should pass things on in the order of their numbers, backwards from this one.
+    BackFrom(NodeId),
 }
 
 /// What a crash leaves behind.
@@ -251,6 +260,15 @@ pub enum Fault {
         /// The other.
         b: NodeId,
     },
+    /// A registry advises something: to some, who may have heard something else before.
+    Advice {
+        /// Whom.
+        part: NodeSet,
+        /// Which order it is about.
+        stream: OrderStream,
+        /// What.
+        said: Said,
+    },
 }
 
 /// A fault with its time.
@@ -314,6 +332,7 @@ kinds!(
     OldDisk "old-disk" "a node that crashed finds its disk as it was a while ago",
     BadDisk "bad-disk" "a disk takes no record for a while, which ends a node that wants to write one",
     Drift "drift" "the clocks of hosts run at rates that differ by up to 5 %",
+    Advice "advice" "a registry advises nodes who should lead, and in which order they stand, right or wrong",
 );
 
 impl Kind {
@@ -366,6 +385,11 @@ impl Kinds {
     /// Whether one of them may happen.
     pub fn contains(&self, kind: Kind) -> bool {
         self.0.contains(&kind)
+    }
+
+    /// Without one of them.
+    fn without(&self, kind: Kind) -> Self {
+        Self(self.0.iter().copied().filter(|other| *other != kind).collect())
     }
 
     /// Those of these that are also among others.

@@ -6,7 +6,7 @@ use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{Grouped, LedRecord, NumberedRecord, OfferRecord, ReadingRecord, ResumedRecord};
 use bytes::Bytes;
-use consort_order::{Destination, Engine, Fact, Link};
+use consort_order::{Advice, Destination, Engine, Fact, Link};
 use consort_session::{ChangeCause, GroupView, Member};
 use consort_types::{
     Class, ClientId, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Primary, Service,
@@ -31,6 +31,9 @@ pub trait Machine {
 
     /// The node is to leave in good order; [`MachineOutput::Left`] follows.
     fn leave(&mut self, now: Instant);
+
+    /// A registry advises something.
+    fn advise(&mut self, now: Instant, advice: Advice);
 
     /// The true time, before each input: what is on other machines has clocks of its own.
     fn note_time(&mut self, _now: Instant) {}

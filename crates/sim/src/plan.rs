@@ -37,6 +37,8 @@ pub struct RunPlan {
     pub senders: Vec<SenderPlan>,
     /// What goes wrong, in the order in which it begins.
     pub faults: Vec<Activation>,
+    /// What a registry says to engines that heed it.
+    pub advice: Vec<Activation>,
     /// When faults and senders stop.
     pub calm: Instant,
     /// When the run ends, unless it is not at rest then.
@@ -74,6 +76,7 @@ impl RunPlan {
             drift: Vec::new(),
             senders: Vec::new(),
             faults: Vec::new(),
+            advice: Vec::new(),
             calm: Instant::ZERO + LENGTH,
             end: Instant::ZERO + LENGTH,
         }
@@ -136,6 +139,7 @@ impl RunPlan {
             drift: draw_drift(kinds, nodes, &mut own),
             senders,
             faults: fault::draw(kinds, nodes, datagram, calm, &mut rng),
+            advice: fault::advice(kinds, nodes, calm, &mut Rng::new(seed).fork(0xad71)),
             calm,
             end: Instant::ZERO + LENGTH,
         }

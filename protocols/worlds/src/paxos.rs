@@ -79,6 +79,8 @@ pub fn suited(mut plan: RunPlan, config: &Config) -> RunPlan {
     // Whoever starts reads the log from its beginning: with less, runs end before some have read it.
     plan.network.rate = plan.network.rate.map(|rate| rate.max(1_000_000_000));
     plan.host.disk = Duration::from_micros(20);
+    plan.faults.append(&mut plan.advice);
+    plan.faults.sort_by_key(|begun| begun.from);
     plan.faults = plan.faults.into_iter().filter_map(|fault| suit(fault, config, &keeps)).collect();
     plan
 }
@@ -115,4 +117,28 @@ fn suit(mut begun: Activation, config: &Config, keeps: &dyn Fn(NodeId) -> bool) 
 fn retain(config: &Config, node: NodeId) -> usize {
     let more = config.retain == LITTLE && node.0 % 3 == 1;
     config.retain * if more { 4 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_sim::fault::Kinds;
+
+    #[test]
+    fn a_registry_advises_engines_that_heed_it_and_nothing_else_changes() {
+        let told = |plan: &RunPlan| plan.faults.iter().filter(|a| matches!(a.fault, Fault::Advice { .. })).count();
+        let mut seen = [0; 2];
+        for seed in 1..60 {
+            let [all, without] = ["all", "crash"].map(|kinds| kinds.parse::<Kinds>().unwrap());
+            let plan = RunPlan::draw_whole(seed, &all);
+            assert_eq!(told(&plan), 0);
+            let advised = plan.advice.len();
+            assert_eq!(told(&Paxos::suited(plan.clone(), true)), advised);
+            let suited = Paxos::suited(plan, true);
+            assert!(suited.faults.is_sorted_by_key(|begun| begun.from) && suited.advice.is_empty());
+            assert!(RunPlan::draw_whole(seed, &without).advice.is_empty());
+            seen[usize::from(advised > 0)] += 1;
+        }
+        assert!(seen.iter().all(|runs| *runs > 10), "{seen:?}");
+    }
 }

@@ -1,11 +1,12 @@
 //! Drawing the faults of a run.
-use super::{Activation, CrashTarget, Disk, Fault, FaultScope, Kind, Kinds, Lanes, NodeSet};
-use consort_types::{Duration, Instant, NodeId, Rng};
+use super::{Activation, CrashTarget, Disk, Fault, FaultScope, Kind, Kinds, Lanes, NodeSet, Said};
+use consort_types::{Duration, Instant, NodeId, OrderStream, Rng};
 
 /// Draws the faults of a run of `nodes` nodes whose faults end at `calm`, each activation with its own place, strength
 /// and length, in the order in which they begin. Most runs mix some of the kinds; others have a temper of their own.
 pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
     let draw = FaultDraw { nodes, datagram, calm };
+    let kinds = &kinds.without(Kind::Advice);
     let mut activations = match rng.below(28) {
         0..3 => draw.mixed(&some(&kinds.among(&Kinds::gentle().0), rng), rng),
         3..6 => draw.constant(&kinds.among(&[Kind::Partition, Kind::OneWay, Kind::Apart]), rng),
@@ -22,6 +23,28 @@ pub fn draw(kinds: &Kinds, nodes: u16, datagram: usize, calm: Instant, rng: &mut
     }
     activations.sort_by_key(|activation| activation.from);
     activations
+}
+
+/// Draws what a registry says in a run, for engines that heed it. Mostly it says nothing.
+pub fn advice(kinds: &Kinds, nodes: u16, calm: Instant, rng: &mut Rng) -> Vec<Activation> {
+    if !kinds.contains(Kind::Advice) || rng.chance(0.6) {
+        return Vec::new();
+    }
+    let most = [2, 8, 40][rng.below(3) as usize];
+    let mut said = |_| {
+        let node = NodeId(rng.below(u64::from(nodes)) as u16);
+        let said = match rng.below(8) {
+            0 => Said::Leads(None),
+            1 | 2 => Said::BackFrom(node),
+            // One that there is not.
+            3 => Said::Leads(Some(NodeId(nodes))),
+            _ => Said::Leads(Some(node)),
+        };
+        let part = NodeSet(if rng.chance(0.6) { u64::MAX } else { rng.next_u64() });
+        let from = Instant(rng.below(calm.0));
+        Activation { from, until: from, fault: Fault::Advice { part, stream: OrderStream(rng.below(6) as u16), said } }
+    };
+    (0..most).map(&mut said).collect()
 }
 
 /// What changes who is with whom.

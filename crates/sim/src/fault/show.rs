@@ -1,5 +1,5 @@
 //! What went wrong, in words.
-use super::{CrashTarget, Disk, Fault, FaultScope, Lanes, NodeSet};
+use super::{CrashTarget, Disk, Fault, FaultScope, Lanes, NodeSet, Said};
 use consort_types::NodeId;
 use std::fmt;
 
@@ -36,6 +36,16 @@ impl fmt::Display for CrashTarget {
         match self {
             Self::Lowest(node) => write!(f, "the lowest member of the view of {node}"),
             Self::Granted => f.write_str("the next that the lowest member sends something to out of turn"),
+        }
+    }
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leads(Some(node)) => write!(f, "{node} is to lead"),
+            Self::Leads(None) => f.write_str("whoever may is to lead"),
+            Self::BackFrom(node) => write!(f, "nodes are to stand backwards from {node}"),
         }
     }
 }
@@ -81,6 +91,7 @@ impl fmt::Display for Fault {
             Self::Disk { node, delay } => write!(f, "the disk of {node} takes {delay:?} longer"),
             Self::Partition { part } => write!(f, "{part} and the others are parted"),
             Self::Cut { scope, lanes } => write!(f, "{lanes} cut {scope}"),
+            Self::Advice { part, stream, said } => write!(f, "{part} are told of order {}: {said}", stream.0),
             Self::Apart { a, b } => write!(f, "{a} and {b} do not hear each other"),
         }
     }

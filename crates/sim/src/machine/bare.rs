@@ -3,7 +3,7 @@ use super::{Machine, MachineOutput, ReceivedMessage, SeenView, SubmitAnswer, obs
 use crate::trace::OfferRecord;
 use bytes::{Bytes, BytesMut};
 use consort_order::{
-    Arrival, Delivery, Engine, Link, Offers, Output, Pressure, Refused, Submission, each_counter, state_of,
+    Advice, Arrival, Delivery, Engine, Link, Offers, Output, Pressure, Refused, Submission, each_counter, state_of,
 };
 use consort_types::{Class, Instant, NodeId, OrderStream, Position, Primary, Service, Ticket, ViewId, ViewKind};
 use consort_wire::{Identity, Lane, Packet, Payload, Rejected, envelope};
@@ -157,6 +157,11 @@ impl<E: Engine> Machine for Bare<E> {
     fn leave(&mut self, now: Instant) {
         self.now = now;
         self.engine.leave(now);
+    }
+
+    fn advise(&mut self, now: Instant, advice: Advice) {
+        self.now = now;
+        self.engine.advise(now, advice);
     }
 
     fn is_joined_late(&self) -> bool {

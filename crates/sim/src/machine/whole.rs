@@ -21,7 +21,7 @@ use crate::trace::witness::{ListenerEvent, SessionListener};
 use crate::trace::{NumberedStep, OfferRecord};
 use bytes::{Bytes, BytesMut};
 use consort_node::{Effect, Limits, Node, Reading};
-use consort_order::{Engine, Link, state_of};
+use consort_order::{Advice, Engine, Link, state_of};
 use consort_session::client::NotSent;
 use consort_session::{Addressee, ClientEnd, DaemonEvent, Hello, Message, Offer, Refusal, RefusalCause, Target, Undo};
 use consort_types::{
@@ -532,6 +532,11 @@ impl<E: Engine> Machine for Whole<E> {
         self.now = now;
         self.leaves = true;
         self.node.leave(now);
+    }
+
+    fn advise(&mut self, now: Instant, advice: Advice) {
+        self.now = now;
+        self.node.advise(now, advice);
     }
 
     fn note_time(&mut self, now: Instant) {

@@ -1,12 +1,23 @@
 //! Faults that begin and end, the calm after them, and the regular look at all gauges.
 use super::{SAMPLE, SimWorld, WorldEvent};
-use crate::fault::{Activation, CrashTarget, Fault, Lanes};
+use crate::fault::{Activation, CrashTarget, Fault, Lanes, NodeSet, Said};
 use crate::machine::Machine;
 use crate::message::Process;
 use crate::trace::Occurrence;
 use crate::workload::WorkloadSender;
-use consort_types::{Duration, Instant, NodeId};
+use consort_order::Advice;
+use consort_types::{Duration, Instant, NodeId, OrderStream};
 use std::borrow::Cow;
+
+/// What engines are told.
+fn advice(stream: OrderStream, said: Said, nodes: u16) -> Advice {
+    match said {
+        Said::Leads(node) => Advice::Leader { stream, node },
+        Said::BackFrom(NodeId(first)) => {
+            Advice::Order { stream, nodes: (0..nodes).rev().map(|at| NodeId((at + first + 1) % nodes)).collect() }
+        }
+    }
+}
 
 impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn on_begin(&mut self, fault: u32) {
@@ -39,7 +50,21 @@ impl<M: Machine> SimWorld<'_, M> {
                 self.on_crash(lowest.0, disk, after);
             }
             Fault::Clock { node, by_us } => self.incarnations.jump(node.0, by_us),
+            Fault::Advice { part, stream, said } => self.advise(part, &advice(stream, said, self.plan.nodes)),
             _ => {}
+        }
+    }
+
+    /// Who is down, or gets no processor now, does not hear it.
+    fn advise(&mut self, part: NodeSet, advice: &Advice) {
+        for host in 0..self.plan.nodes {
+            let at = usize::from(host);
+            let place = &self.hosts[at];
+            if part.contains(NodeId(host)) && place.up && place.free <= self.recorder.now {
+                self.machines[at].advise(self.clocks.read(host, self.recorder.now), advice.clone());
+                self.drain(host);
+                self.schedule_wake(host);
+            }
         }
     }
 
