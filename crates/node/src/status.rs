@@ -82,12 +82,18 @@ impl<E: Engine> Node<E> {
         pairs
     }
 
+    fn is_alone_at_first(&self) -> bool {
+        self.engine.capability().quorum && self.view.as_ref().is_some_and(|view| view.id.number == 0)
+    }
+
     /// Why the node does not take part in full; `None` where it does.
     fn unready(&self) -> Option<&'static str> {
         match self.view.as_ref().map(|view| view.kind) {
             None => Some("no view yet"),
             Some(ViewKind::Transitional) => Some("the view is closing"),
             Some(ViewKind::Regular) if self.settling.is_some() => Some("the daemons tell each other their groups"),
+            // Where a quorum orders, a node begins in a view of itself alone, which orders nothing.
+            Some(ViewKind::Regular) if self.is_alone_at_first() => Some("the order has not let this node in yet"),
             Some(ViewKind::Regular) => None,
         }
     }

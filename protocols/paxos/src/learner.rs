@@ -292,6 +292,11 @@ impl Learner {
         at
     }
 
+    /// Nothing that is not taken yet is known to be decided: this reader takes up another log.
+    pub fn forget_ahead(&mut self) {
+        self.ahead.clear();
+    }
+
     /// Goes on at a checkpoint that lies ahead; nothing before it is known any more.
     pub fn jump(&mut self, to: Checkpoint) {
         //= X82

@@ -1,10 +1,12 @@
 //! Acceptors that know nothing: they begin a log together, or ask the others what they may have promised.
-use super::{Paxos, Then};
+use super::{Paxos, Peer, Then};
 use crate::acceptor::{Accepted, Acceptor, Standing, latest};
 use crate::ballot::{Ballot, Item, LogId};
+use crate::config::Storage;
 use crate::learner::Entry;
 use crate::packet::{Acceptance, Content, Recovered, Told};
 use crate::record::Record;
+use consort_order::Output;
 use consort_types::{Instant, MemberId, NodeId};
 use std::collections::BTreeMap;
 
@@ -24,9 +26,23 @@ impl Paxos {
         self.learner.next() == 0 && self.acceptor.as_ref().is_none_or(|acceptor| acceptor.is_fresh())
     }
 
-    /// All acceptors, each of which has said, since all of these incarnations began, that it has promised nothing.
+    /// All acceptors, where none remembers a log and this node is bound to none.
     fn who_may_found(&self, now: Instant) -> Option<Vec<MemberId>> {
         //= X51
+        self.who_promised_nothing(now).filter(|_| self.is_unbound())
+    }
+
+    /// All acceptors, each other one of which has said, since all of these incarnations began, that it has promised nothing.
+    fn who_promised_nothing(&self, now: Instant) -> Option<Vec<MemberId>> {
+        let nothing = |acceptor: &MemberId| {
+            let said = self.peers.get(&acceptor.node).map(|peer| peer.beat.acceptor);
+            *acceptor == self.me || matches!(said, Some(Acceptance::Blank | Acceptance::Fresh))
+        };
+        self.who_hear_each_other(now).filter(|acceptors| acceptors.iter().all(nothing))
+    }
+
+    /// The present incarnations of all acceptors, where each has said what it said last since all of these began.
+    fn who_hear_each_other(&self, now: Instant) -> Option<Vec<MemberId>> {
         let incarnation = |node: &NodeId| match self.peers.get(node) {
             _ if *node == self.me.node => Some(self.me),
             Some(peer) if self.is_near(peer, now) => Some(peer.member),
@@ -43,19 +59,19 @@ impl Paxos {
             .map(incarnation)
             .collect::<Option<Vec<_>>>()
             .filter(|incarnations| !incarnations.is_empty())?;
-        let says_so = |incarnation: &MemberId| {
-            *incarnation == self.me
-                || self.peers.get(&incarnation.node).is_some_and(|peer| {
-                    let hears = |other: &MemberId| other == incarnation || peer.beat.hears.contains(other);
-                    matches!(peer.beat.acceptor, Acceptance::Blank | Acceptance::Fresh)
-                        && incarnations.iter().all(hears)
-                })
+        let hears_all = |incarnation: &MemberId| {
+            let hears = |peer: &Peer, other: &MemberId| other == incarnation || peer.beat.hears.contains(other);
+            let peer = self.peers.get(&incarnation.node);
+            *incarnation == self.me || peer.is_some_and(|peer| incarnations.iter().all(|other| hears(peer, other)))
         };
-        (incarnations.iter().all(says_so) && self.is_unbound()).then_some(incarnations)
+        incarnations.iter().all(hears_all).then_some(incarnations)
     }
 
     /// Begins a log, takes one up, or asks what was forgotten.
     pub(super) fn look_for_log(&mut self, now: Instant) {
+        if self.is_log_lost(now) {
+            return self.leave_log();
+        }
         let founders = self.acceptor.is_some().then(|| self.who_may_found(now)).flatten();
         match founders {
             Some(founders) => self.found(now, LogId::of(&founders), founders),
@@ -65,11 +81,63 @@ impl Paxos {
         self.adopt(now);
     }
 
+    /// Whether this node is bound to a log in which nothing can be decided any more. What a disk of its own tells of that log
+    /// only an operator gives up.
+    fn is_log_lost(&self, now: Instant) -> bool {
+        //= X100
+        let forgets = self.acceptor.is_none() || self.config.storage == Storage::Memory;
+        if self.log == LogId::NONE || self.is_unbound() || !forgets {
+            return false;
+        }
+        self.is_forgotten(now) || self.is_left_by_majority(now)
+    }
+
+    /// Whether too few acceptors vote in this node's log, and none that does not can begin to: that takes a quorum of others.
+    fn is_forgotten(&self, now: Instant) -> bool {
+        let Some(own) = &self.acceptor else { return false };
+        if own.is_fresh() && self.who_promised_nothing(now).is_some() {
+            return true;
+        }
+        let Some(acceptors) = self.who_hear_each_other(now).filter(|_| !self.founders.is_empty()) else { return false };
+        let votes = |acceptor: &&MemberId| match self.peers.get(&acceptor.node) {
+            // It votes once somebody tells it that the log has begun (X58).
+            _ if self.founders.contains(*acceptor) => true,
+            Some(peer) => peer.log == self.log && matches!(peer.beat.acceptor, Acceptance::Fresh | Acceptance::Ready),
+            None => own.votes(),
+        };
+        acceptors.iter().filter(votes).count() < self.config.quorum()
+    }
+
+    /// Whether so many acceptors have promised something in another log that too few are left in this one.
+    fn is_left_by_majority(&self, now: Instant) -> bool {
+        let mut elsewhere: BTreeMap<LogId, usize> = BTreeMap::new();
+        let others = self.peers.values().filter(|peer| self.config.is_acceptor(peer.member.node));
+        for peer in others.filter(|peer| self.is_near(peer, now) && peer.beat.acceptor == Acceptance::Ready) {
+            if peer.log != self.log {
+                *elsewhere.entry(peer.log).or_default() += 1;
+            }
+        }
+        elsewhere.values().any(|acceptors| *acceptors >= self.config.quorum())
+    }
+
+    /// Ends this incarnation. It takes nothing along: what was promised in a log that is lost binds nobody.
+    fn leave_log(&mut self) {
+        //= X100
+        if !self.output.iter().any(|output| matches!(output, Output::Restart { .. })) {
+            let cause = format!(
+                "its acceptors have forgotten the order that this node has read up to instance {}, or have begun another",
+                self.learner.next()
+            );
+            self.output.push_back(Output::Restart { cause, records: Vec::new() });
+        }
+    }
+
     fn found(&mut self, now: Instant, log: LogId, founders: Vec<MemberId>) {
         if self.log == log && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
             return;
         }
-        (self.log, self.founders) = (log, founders);
+        self.begin_log(log);
+        self.founders = founders;
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
@@ -83,9 +151,9 @@ impl Paxos {
         let alive = self.peers.values().filter(|peer| self.is_near(peer, now));
         let log = alive.filter(|peer| peer.beat.acceptor == Acceptance::Ready).map(|peer| peer.log).next();
         let Some(log) = log.filter(|log| *log != self.log && self.is_unbound()) else { return };
-        let before = std::mem::replace(&mut self.log, log);
+        let before = self.log;
+        self.begin_log(log);
         self.founders.clear();
-        self.leader = None;
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
             //= X34
@@ -93,6 +161,16 @@ impl Paxos {
                 self.keep(now, &Record::Empty, Then::Nothing);
             }
         }
+    }
+
+    /// What was heard of another log says nothing of this one.
+    fn begin_log(&mut self, log: LogId) {
+        //= X101
+        if self.log != log {
+            self.learner.forget_ahead();
+            (self.leader, self.echo) = (None, None);
+        }
+        self.log = log;
     }
 
     /// Whether a later incarnation is there of one that this log is named after: others may begin a log with that one.

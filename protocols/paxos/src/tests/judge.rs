@@ -51,6 +51,8 @@ pub struct Judge {
     /// The log in which anything is decided.
     log_id: Option<LogId>,
     pub deliveries: u64,
+    /// Nothing is judged: all acceptors may forget.
+    pub off: bool,
 }
 
 /// More than any message of these worlds takes.
@@ -81,6 +83,7 @@ impl Judge {
             declared: BTreeMap::new(),
             log_id: None,
             deliveries: 0,
+            off: false,
         }
     }
 
@@ -94,6 +97,9 @@ impl Judge {
     }
 
     pub fn started(&mut self, node: u16, incarnation: u64, forgot: bool, engine: &Paxos) {
+        if self.off {
+            return;
+        }
         self.seen.insert(node, 0);
         self.leaving.remove(&node);
         self.places.insert((node, incarnation), None);
@@ -111,16 +117,25 @@ impl Judge {
     }
 
     pub fn promises(&mut self, node: u16, promised: Option<Ballot>) {
+        if self.off {
+            return;
+        }
         self.promised.extend(promised.map(|promised| (node, promised)));
     }
 
     pub fn lost(&mut self, node: u16) {
+        if self.off {
+            return;
+        }
         self.promised.remove(&node);
         self.marked.remove(&node);
     }
 
     /// A packet leaves its sender.
     pub fn sent(&mut self, from: MemberId, packet: &Packet) {
+        if self.off {
+            return;
+        }
         match &packet.content {
             Content::Prepare { ballot, .. } => self.used(from, *ballot),
             Content::Beat(beat) => beat.lead.iter().for_each(|lead| self.used(from, lead.ballot)),
@@ -140,6 +155,9 @@ impl Judge {
 
     /// A packet asks for votes, or is a vote: neither leaves before its sender's disk has its promise.
     pub fn depends(&self, from: MemberId, packet: &Packet) {
+        if self.off {
+            return;
+        }
         let kept = self.promised.get(&from.node.0).copied().unwrap_or(Ballot::ZERO);
         if let (true, Content::Prepare { ballot, .. } | Content::Promise { ballot, .. }) =
             (self.durable, &packet.content)
@@ -149,6 +167,9 @@ impl Judge {
     }
 
     pub fn written(&mut self, node: u16, record: &Record) {
+        if self.off {
+            return;
+        }
         let ballot = match record {
             Record::Promised(ballot) => *ballot,
             Record::Accepted { ballot, at, item, .. } => {
@@ -171,6 +192,9 @@ impl Judge {
 
     /// What a node knows now.
     pub fn look(&mut self, node: u16, engine: &Paxos) {
+        if self.off {
+            return;
+        }
         self.look_at_accepted(node, engine);
         engine.each_counter(&mut |name, value| {
             assert!(
@@ -223,10 +247,16 @@ impl Judge {
     }
 
     pub fn submitted(&mut self, node: u16, incarnation: u64, count: u64) {
+        if self.off {
+            return;
+        }
         self.submitted.insert((node, incarnation), count);
     }
 
     pub fn delivered(&mut self, node: u16, incarnation: u64, delivery: &Delivery) {
+        if self.off {
+            return;
+        }
         self.deliveries += 1;
         let bytes = delivery.payload.to_bytes().to_vec();
         let place = delivery.position.0;
@@ -254,6 +284,9 @@ impl Judge {
     }
 
     pub fn installed(&mut self, node: u16, incarnation: u64, view: &View) {
+        if self.off {
+            return;
+        }
         let me = MemberId::new(node, incarnation);
         assert!(view.members.contains(&me), "member of its own views");
         let before = self.inside.insert((node, incarnation), view.clone());
@@ -282,6 +315,9 @@ impl Judge {
     }
 
     pub fn leaves(&mut self, node: u16) {
+        if self.off {
+            return;
+        }
         self.leaving.insert(node);
     }
 
@@ -291,6 +327,9 @@ impl Judge {
 
     /// Which hosts lack which of their own messages.
     pub fn owed(&self, world: &World) -> Vec<(NodeId, u64, u64)> {
+        if self.off {
+            return Vec::new();
+        }
         let owed = |(host, node): (&super::world::Host, u16)| {
             let count = self.submitted.get(&(node, host.incarnation)).copied().unwrap_or(0);
             let done = self.delivered.get(&(node, host.incarnation)).copied().unwrap_or(0);

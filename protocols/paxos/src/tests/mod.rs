@@ -3,6 +3,7 @@ mod advice;
 mod by_position;
 mod hostile;
 mod judge;
+mod lost_logs;
 mod many;
 #[cfg(feature = "mutants")]
 mod mutants;

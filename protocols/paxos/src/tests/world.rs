@@ -83,6 +83,8 @@ pub struct World {
     pub stalls: bool,
     /// How often an engine asked to be started anew.
     pub restarts: u64,
+    /// How often a node left a log in which enough acceptors voted.
+    pub left_alive: usize,
     /// Packets that do not pass.
     pub filter: Option<fn(NodeId, NodeId, &Packet) -> bool>,
     /// Payloads that were sent, by link.
@@ -132,6 +134,7 @@ impl World {
             stalled: BTreeSet::new(),
             stalls: false,
             restarts: 0,
+            left_alive: 0,
             filter: None,
             carried: Vec::new(),
             config,
@@ -301,6 +304,9 @@ impl World {
                 }
                 Output::Trim { up_to } => self.hosts[at].disk.retain(|(ticket, _)| *ticket > up_to),
                 Output::Restart { cause, records } => {
+                    let log = self.hosts[at].engine.log();
+                    let lives = super::lost_logs::voters(self, log) >= self.config.quorum();
+                    self.left_alive += usize::from(lives && cause.contains("forgotten"));
                     self.tell(|| format!("n{node} is to restart: {cause}"));
                     return self.start_anew(node, records);
                 }
