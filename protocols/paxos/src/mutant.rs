@@ -34,6 +34,8 @@ consort_types::mutants!(
     LogByMajority "begins a log without some of the acceptors",
     BindsSuperseded "binds itself to a log that others may be leaving",
     AnyLogHeeded "heeds packets of other logs",
+    LiveLogLeft "leaves a log whose founders have yet to be told of it",
+    LostLogKept "stays in a log that can decide nothing any more",
     HolesDecided "answers that nothing is decided where it knows of nothing",
     NothingRelearnt "tells nobody what is decided",
     AwaitsTheGone "asks by links that are down, and waits for answers that cannot come",

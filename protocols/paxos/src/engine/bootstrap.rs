@@ -86,7 +86,7 @@ impl Paxos {
     fn is_log_lost(&self, now: Instant) -> bool {
         //= X100
         let forgets = self.acceptor.is_none() || self.config.storage == Storage::Memory;
-        if self.log == LogId::NONE || self.is_unbound() || !forgets {
+        if self.log == LogId::NONE || self.is_unbound() || !forgets || crate::mutated!(self.config, LostLogKept) {
             return false;
         }
         self.is_forgotten(now) || self.is_left_by_majority(now)
@@ -101,7 +101,7 @@ impl Paxos {
         let Some(acceptors) = self.who_hear_each_other(now).filter(|_| !self.founders.is_empty()) else { return false };
         let votes = |acceptor: &&MemberId| match self.peers.get(&acceptor.node) {
             // It votes once somebody tells it that the log has begun (X58).
-            _ if self.founders.contains(*acceptor) => true,
+            _ if self.founders.contains(*acceptor) && !crate::mutated!(self.config, LiveLogLeft) => true,
             Some(peer) => peer.log == self.log && matches!(peer.beat.acceptor, Acceptance::Fresh | Acceptance::Ready),
             None => own.votes(),
         };

@@ -1,6 +1,6 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{advice as a, retention as r, scenes as s, stalls, violations as v};
+use super::{advice as a, lost_logs as l, retention as r, scenes as s, stalls, violations as v};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -80,6 +80,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
         Scene(v::one_that_promised_nothing_binds_itself_to_no_log_that_others_may_leave),
     ),
     (Mutant::AnyLogHeeded, "one log", Scene(s::packets_of_another_log_are_not_heeded)),
+    (Mutant::LiveLogLeft, "one log", Scene(l::no_log_is_left_while_enough_acceptors_vote_in_it)),
+    (Mutant::LostLogKept, "liveness", Scene(l::who_lives_on_follows_acceptors_that_have_all_restarted)),
     (Mutant::HolesDecided, "one value", Scene(v::nobody_tells_of_what_it_does_not_know)),
     (Mutant::NothingRelearnt, "liveness", Seeds),
     (Mutant::AwaitsTheGone, "liveness", Scene(s::who_cannot_answer_is_not_waited_for)),
