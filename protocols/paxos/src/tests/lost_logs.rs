@@ -69,8 +69,7 @@ pub fn no_log_is_left_while_enough_acceptors_vote_in_it() {
         let mut world = world(seed, [1, 3, 5][rng.below(3) as usize]);
         for _ in 0..rng.between(3, 25) {
             let node = rng.below(5) as u16;
-            let draw = rng.below(8);
-            match draw {
+            match rng.below(8) {
                 0 => (0..5).filter(|other| *other != node).for_each(|other| world.cut(node, other)),
                 1 => world.heal(),
                 2 => {

@@ -129,7 +129,7 @@ fn members_of_a_view_that_counts_have_one_table() {
     assert_eq!(sent(&format!("{table} n1 numbers table view 5 at 8 as 5 sum 5")), ["PT"], "it does not count there");
     assert_eq!(sent(&format!("{table} n1 numbers table view 5 at 9 as 5 sum 6 so")), [""; 0], "another place");
     assert_eq!(sent(&format!("{table} n1 numbers table view 5 at 9 as 5 sum 6 so\n quiet")), ["PT"], "in the end");
-    let untold = "n0 numbers table view 6 at 0 as 5 sum 6\n n1 numbers table view 6 at 0 as 5 sum 6";
-    let late = format!("{table} n1 numbers table view 5 at 9 as 5 sum 6 so\n {untold}\n quiet");
+    let later = "n0 numbers table view 6 at 0 as 5 sum 6\n n1 numbers table view 6 at 0 as 5 sum 6";
+    let late = format!("{table} n1 numbers table view 5 at 9 as 5 sum 6 so\n {later}\n quiet");
     assert_eq!(sent(&late), [""; 0], "a table in a view that programs are told of later is the last one, too");
 }
