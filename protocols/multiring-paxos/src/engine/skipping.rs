@@ -54,7 +54,7 @@ impl MultiRingPaxos {
         let Some(leader) = engine.leader() else { return };
         let clock = self.clock.slot(now, self.furthest());
         //= MP43
-        let known = if engine.is_level(now) { engine.learner().head().slots } else { 0 };
+        let known = if self.inside.is_some() { engine.learner().head().slots } else { 0 };
         let said = Wanted { slot, reached: Slot(known).plus(1), clock };
         if leader == self.me.node {
             return self.on_wanted(now, ring, said);
