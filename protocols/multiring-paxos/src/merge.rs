@@ -238,8 +238,8 @@ impl<S: LogState> Merge<S> {
     }
 
     /// The rings that hold up what could be handed out, and how far each must come, so that all goes that is decided now.
-    /// None where nothing waits. `head` says which slot of a ring was filled or skipped last.
-    pub fn waits(&self, head: impl Fn(RingId) -> Slot) -> Vec<Wait> {
+    /// None where nothing waits. `filled` says which slot of a ring an item filled last.
+    pub fn waits(&self, filled: impl Fn(RingId) -> Slot) -> Vec<Wait> {
         //= MP04
         if let Progress::Joining { ring, since, .. } = self.progress {
             return vec![Wait::Copy(ring, since)];
@@ -251,7 +251,7 @@ impl<S: LogState> Merge<S> {
         if !idle().any(|(ring, input)| (input.slot(), *ring) < first) {
             return Vec::new();
         }
-        let last = ready().map(|(ring, _)| head(*ring)).fold(first.0, Slot::max);
+        let last = ready().map(|(ring, _)| filled(*ring)).fold(first.0, Slot::max);
         idle().filter(|(_, input)| input.slot() <= last).map(|(ring, _)| Wait::Slot(*ring, last.plus(1))).collect()
     }
 

@@ -162,6 +162,8 @@ pub struct Learner {
     ahead: BTreeMap<u64, Item>,
     /// Where it ends.
     head: Checkpoint,
+    /// The last slot that was filled, by an entry read here.
+    filled: u64,
     /// How many values did not count.
     pub voided: u64,
     /// The rule that is broken on purpose.
@@ -183,6 +185,11 @@ impl Learner {
     /// Where it ends.
     pub const fn head(&self) -> &Checkpoint {
         &self.head
+    }
+
+    /// The last slot that an item fills, of those read here: what was skipped behind it does not count. 0 before the first.
+    pub const fn filled(&self) -> u64 {
+        self.filled
     }
 
     /// Bytes of the retained log.
@@ -248,7 +255,11 @@ impl Learner {
         #[cfg(feature = "mutants")]
         let item = self.misread(item);
         let meaning = self.head.apply(item, body);
-        self.voided += u64::from(matches!(meaning, Meaning::Void(_)));
+        match meaning {
+            Meaning::Void(_) => self.voided += 1,
+            Meaning::Messages { .. } | Meaning::View { .. } | Meaning::Primary => self.filled = self.head.slots,
+            Meaning::Nothing => {}
+        }
         Some((at, meaning))
     }
 
@@ -302,7 +313,7 @@ impl Learner {
         //= X82
         self.ahead = self.ahead.split_off(&to.at);
         self.log.clear();
-        self.bytes = 0;
+        (self.bytes, self.filled) = (0, 0);
         self.head = to.clone();
         self.first = to;
     }

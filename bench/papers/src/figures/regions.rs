@@ -322,4 +322,14 @@ mod tests {
         let alone = latencies(&lab, Global::None).unwrap();
         assert!(alone.iter().all(|region| region.len() > 100 && region.percentile(50) < 5.0));
     }
+
+    #[test]
+    fn a_global_ring_slows_a_region_little() {
+        let runs = parallel::map(&[Global::Compensated, Global::None], |global| latencies(&Lab::new(1, true), *global));
+        let runs = runs.unwrap();
+        for (region, (with, none)) in runs[0].iter().zip(&runs[1]).enumerate() {
+            let (with, none) = (with.percentile(50), none.percentile(50));
+            assert!(with < 2.0 * none, "{}: half take {with} ms, alone {none}", REGIONS[region]);
+        }
+    }
 }

@@ -27,8 +27,8 @@ impl MultiRingPaxos {
     }
 
     fn note_waits(&mut self, now: Instant) {
-        let head = |ring| Slot(self.rings.get(&ring).map_or(0, |engine| engine.learner().head().slots));
-        let waits: Vec<_> = self.merge.waits(head).into_iter().chain(self.nearing()).collect();
+        let filled = |ring| Slot(self.rings.get(&ring).map_or(0, |engine| engine.learner().filled()));
+        let waits: Vec<_> = self.merge.waits(filled).into_iter().chain(self.nearing()).collect();
         self.waits.retain(|ring, _| self.rings.contains_key(ring));
         for ring in self.rings.keys() {
             let wanted = waits.iter().filter_map(|wait| match wait {

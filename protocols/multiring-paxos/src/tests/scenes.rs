@@ -61,15 +61,15 @@ fn who_waits_asks_once_for_all_that_is_decided() {
     decide(&mut merge, A, Entry::Skip(Slot(1_000)));
     (1..=3).for_each(|number| decide(&mut merge, A, value(number)));
     decide(&mut merge, c, Entry::Skip(Slot(1_001)));
-    let head = |ring| Slot(if ring == A { 1_002 } else { 7_000 });
+    let filled = |ring| Slot(if ring == A { 1_002 } else { 7_000 });
     assert_eq!(all(&mut merge), []);
     let waits = [B, c].map(|ring| Wait::Slot(ring, Slot(1_003)));
-    assert_eq!(merge.waits(head), waits, "what nobody waits for, a skip, is asked of nobody");
+    assert_eq!(merge.waits(filled), waits, "what nobody waits for, a skip, is asked of nobody");
     decide(&mut merge, B, Entry::Skip(Slot(1_003)));
     assert_eq!(all(&mut merge), [(1_000, 1), (1_001, 1)]);
-    assert_eq!(merge.waits(head), [Wait::Slot(c, Slot(1_003))]);
+    assert_eq!(merge.waits(filled), [Wait::Slot(c, Slot(1_003))]);
     decide(&mut merge, c, Entry::Skip(Slot(1_003)));
-    assert_eq!((all(&mut merge), merge.waits(head)), (vec![(1_002, 1)], vec![]));
+    assert_eq!((all(&mut merge), merge.waits(filled)), (vec![(1_002, 1)], vec![]));
 }
 
 #[test]

@@ -297,9 +297,11 @@ fn what_has_an_effect_fills_slots_and_a_skip_frees_those_before_it() {
     for (at, item) in (0..).zip(items) {
         assert!(learner.decide(at, item));
         learner.take(|_| Some(body(&["x", "y"])));
-        slots.push(learner.head().slots);
+        slots.push((learner.head().slots, learner.filled()));
     }
-    assert_eq!(slots, [0, 1, 3, 3, 99, 99, 101, 101, 102, 102, 103]);
+    let (heads, filled): (Vec<_>, Vec<_>) = slots.into_iter().unzip();
+    assert_eq!(heads, [0, 1, 3, 3, 99, 99, 101, 101, 102, 102, 103]);
+    assert_eq!(filled, [0, 1, 3, 3, 3, 3, 101, 101, 102, 102, 102]);
     learner.trim(6);
     assert_eq!((learner.first().slots, learner.first().place), (99, 2));
 }
