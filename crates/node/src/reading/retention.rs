@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What keeping a message costs beside its bytes.
 const EACH: usize = 128;
-/// Smaller messages are copied: what they came in may be much larger.
-const COPIED: usize = 4 << 10;
 /// What is read is said again no more often.
 const SWEEP_LEAST: Duration = Duration::from_secs(1);
 /// So many groups are read at most.
@@ -169,7 +167,7 @@ impl Retention {
         }
         let Some(view) = self.histories.last() else { return };
         let Delivery { sender, position, service, payload, .. } = delivery;
-        let payload = if payload.len() < COPIED { own(payload) } else { payload.clone() };
+        let payload = own(payload);
         let at = LocalPlace { view, at: position.0, index: 0 };
         self.bytes += EACH + payload.len();
         let (sender, service) = (*sender, *service);
@@ -339,9 +337,21 @@ impl Retention {
     }
 }
 
-/// The same bytes in memory of their own.
+/// The same bytes in memory of their own: what they came in may be much larger.
 fn own(payload: &Payload) -> Payload {
     let mut bytes = Vec::with_capacity(payload.len());
     payload.for_each(0, payload.len(), |part| bytes.extend_from_slice(part));
     Bytes::from(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_does_not_keep_what_it_came_in() {
+        let chunk = Bytes::from(vec![7; 1 << 20]);
+        let kept = own(&chunk.slice(9..20_009).into());
+        assert_eq!((kept.len(), chunk.is_unique()), (20_000, true));
+    }
 }
