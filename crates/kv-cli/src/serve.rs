@@ -37,6 +37,9 @@ applied. Prints a line that begins with `ready:` once it is up to date.
   --checkpoint-every N
                      behind so many commands of a partition [100000]
   --memory SIZE      bytes of keys and values, and 200 for each [1GiB]
+  --log-bytes SIZE   bytes of commands kept for servers that were away, in equal
+                     parts for the partitions; who missed more is sent the
+                     state [64MiB]
   --connections N    clients at a time [256]
   --pipeline N       commands of a client that are not answered yet [1024]
   --log FILTER       error, warn, info, debug or trace [warn]
@@ -125,6 +128,7 @@ impl Options {
             "--founders" => store.founders = args.number(1..=128)? as usize,
             "--checkpoint-every" => store.checkpoint_every = args.number(1..=u64::MAX)?,
             "--memory" => store.limits.memory = args.size(1 << 20..=1 << 40)?,
+            "--log-bytes" => store.log_bytes = args.size(1 << 20..=1 << 40)? as usize,
             "--connections" => store.limits.connections = args.number(1..=10_000)? as usize,
             "--pipeline" => store.limits.pipeline = args.number(1..=100_000)? as usize,
             "--log" => self.log = Some(args.text()?),
@@ -256,10 +260,13 @@ mod tests {
             options("--name a --partitions 8 --memory 2MiB --daemon 127.0.0.1:4840 --daemon /d --founders 2").unwrap();
         let store = &options.store;
         assert_eq!((store.name.as_str(), store.partitions, store.founders, store.limits.memory), ("a", 8, 2, 2 << 20));
+        assert_eq!(store.log_bytes, 64 << 20);
+        assert_eq!(self::options("--log-bytes 1GiB").unwrap().store.log_bytes, 1 << 30);
         assert_eq!(options.daemons.len(), 2);
         let problem = |line: &str| self::options(line).unwrap_err().message;
         assert_eq!(problem("--partitions 65"), "--partitions: `65` does not fit; give a number from 1 to 64");
         assert!(problem("--memory 1KiB").starts_with("--memory: `1KiB` does not fit"));
+        assert!(problem("--log-bytes 1KiB").starts_with("--log-bytes: `1KiB` does not fit"));
         assert!(problem("main").contains("is not an option"));
     }
 
