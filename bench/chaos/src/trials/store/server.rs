@@ -37,11 +37,11 @@ impl Files {
         }
     }
 
-    /// What the others must keep of their calls in the worst second. A server that was sent the state does in one go what it
-    /// missed meanwhile, by the processors that it shares with them.
+    /// What the others must keep of their calls in the worst second; in a quiet one they keep 95 to 99 %. A server that was sent
+    /// the state does in one go what it missed meanwhile, by the processors that it shares with them.
     pub const fn worst(self) -> f64 {
         match self {
-            Self::Kept => 0.95,
+            Self::Kept => 0.9,
             Self::Lost => 0.78,
         }
     }
