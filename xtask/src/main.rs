@@ -9,6 +9,7 @@ mod search;
 mod sim;
 mod trace;
 mod verify;
+mod words;
 
 use std::process::ExitCode;
 
@@ -21,6 +22,7 @@ cargo xtask <task>
   mutants        break the protocol's rules one by one; each must be noticed
   trace          list rules that no code or no test cites
   modules        list circles between modules
+  words          count words that may not come back, against what is recorded
   instructions   count what the hot paths take, against what is recorded
 
 cargo xtask <task> --help says more.
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         Some("mutants") => mutants::main(words),
         Some("trace") => trace::main(words),
         Some("modules") => modules::main(words),
+        Some("words") => words::main(words),
         Some("instructions") => instructions::main(words),
         None | Some("" | "help" | "--help" | "-h") => {
             print!("{HELP}");

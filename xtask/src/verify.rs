@@ -1,5 +1,5 @@
 //! `cargo xtask verify`: everything that must hold before a change is taken in, and how long each part takes.
-use crate::{modules, mutants, pages, sim, trace};
+use crate::{modules, mutants, pages, sim, trace, words};
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -11,7 +11,8 @@ cargo xtask verify [--only PART,...]
   clippy    no warning, in any target, with and without the mutants
   tests     all tests of the workspace
   docs      the documentation builds without a warning
-  pages     no link of a page is dead, and sentences are short; prints the ten longest
+  pages     no link of a page is dead, no page is missing from the book, no line is long
+  words     no word that may not come back is used more often than recorded
   trace     every rule of the protocol pages has code and a test
   modules   no circle between modules
   sim       a short simulation: 100 seeds with all faults, 40 without
@@ -32,6 +33,7 @@ const PARTS: &[Part] = &[
     Part { name: "tests", check: || cargo(&["test", "--quiet", "--workspace"]) },
     Part { name: "docs", check: docs },
     Part { name: "pages", check: pages::check },
+    Part { name: "words", check: || is_success(words::main([])) },
     Part { name: "trace", check: || is_success(trace::main([])) },
     Part { name: "modules", check: || is_success(modules::main([])) },
     Part { name: "sim", check: simulation },
