@@ -95,6 +95,16 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Last }
 
+// LeavingError says that a daemon is leaving and takes no more. A Session goes on at the next.
+type LeavingError struct {
+	// Text is the daemon's own.
+	Text string
+}
+
+func (e *LeavingError) Error() string {
+	return "the daemon is leaving and takes no more: " + e.Text
+}
+
 // NotOpenedError says that no daemon keeps account of what a Session sends.
 type NotOpenedError struct {
 	Cause OpeningCause

@@ -56,6 +56,35 @@ func TestDaemonsThatKeepNoAccountEndTheSessionUnlessOneLeaves(t *testing.T) {
 	}
 }
 
+func TestADaemonThatLeavesRefusesAndTheNextIsAsked(t *testing.T) {
+	all, addresses := stages(t, 2)
+	s, first := session(t, all, addresses, SessionOptions{})
+	if err := s.Join("a"); err != nil {
+		t.Fatal(err)
+	}
+	first.hears("open 1", "join a")
+	first.says(refuses(1, RefusedLeaving))
+	second := all[1].enters()
+	var leaving *LeavingError
+	if event := expect[*Lost](t, s); !errors.As(event.Err, &leaving) || leaving.Text != "no" {
+		t.Fatal(event.Err)
+	}
+	second.hears("open 2", "join a")
+	second.says(opens(0))
+	send(t, s, "one")
+	second.hears("one")
+	second.says(refuses(2, RefusedLeaving))
+	third := all[0].enters()
+	third.hears("open 3 known opened 2", "join a")
+	third.says(opens(0))
+	third.hears("one")
+	third.says(settles(1))
+	expect[*Connected](t, s)
+	expect[*Lost](t, s)
+	expect[*Connected](t, s)
+	same(t, expect[*Sent](t, s).Fate, FateOrdered)
+}
+
 func TestTheEndOfASession(t *testing.T) {
 	before := runtime.NumGoroutine()
 	s, _, daemon := alone(t, SessionOptions{})

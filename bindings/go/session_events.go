@@ -56,7 +56,7 @@ type Connected struct{ Address string }
 // Lost says that a Session has its daemon no more, or left it for one that may know what was read, or have what follows;
 // others are tried.
 type Lost struct {
-	// Err is why: a *ConnectionLostError, a *DisconnectedError, a *NotOpenedError, ErrOtherHistory or ErrLacking.
+	// Err is why: a *ConnectionLostError, a *DisconnectedError, a *NotOpenedError, a *LeavingError, ErrOtherHistory or ErrLacking.
 	Err error
 }
 

@@ -1,6 +1,7 @@
 package consort
 
 import (
+	"errors"
 	"slices"
 	"time"
 )
@@ -144,6 +145,10 @@ func (m *sessionMachine) failed(why error, now time.Time) {
 func (m *sessionMachine) lost(why error, now time.Time) {
 	if m.link.isOfUse {
 		m.next, m.trying = now, trying{since: now, backoff: backoffLeast}
+		if isLeaving(why) {
+			// It may let the session in again until it has left.
+			m.next = now.Add(backoffLeast)
+		}
 	} else {
 		m.next = now.Add(m.trying.backoff)
 		m.trying.backoff = min(2*m.trying.backoff, backoffMost)
@@ -156,6 +161,13 @@ func (m *sessionMachine) lost(why error, now time.Time) {
 	m.events.push(&Lost{Err: why})
 	m.turnOn()
 	m.isOverdue(m.trying.since, why, now)
+}
+
+// isLeaving: the daemon takes no more, because it is leaving.
+func isLeaving(why error) bool {
+	var leaving *LeavingError
+	var notOpened *NotOpenedError
+	return errors.As(why, &leaving) || errors.As(why, &notOpened)
 }
 
 // turnOn: the next address is the one to be asked, or else the one behind. Whether all had their turn.
@@ -300,7 +312,7 @@ func (m *sessionMachine) take(event Event) error {
 		m.link.isOfUse = true
 		m.events.push(event)
 	case *Refused:
-		m.isRefused(event)
+		return m.isRefused(event)
 	case *ReadingBegan, *ReadingEnded, *CaughtUp, *Gap, *inView:
 		return m.takeReading(event)
 	case *Message:
@@ -348,8 +360,13 @@ func (m *sessionMachine) reopen() {
 	}
 }
 
-func (m *sessionMachine) isRefused(refused *Refused) {
-	switch m.pending.refuse(refused) {
+func (m *sessionMachine) isRefused(refused *Refused) error {
+	as := m.pending.refuse(refused)
+	if refused.Cause == RefusedLeaving {
+		// E13 of sessions.md.
+		return &LeavingError{Text: refused.Text}
+	}
+	switch as {
 	case refusedForGood, refusedForNow:
 		m.reopen()
 	case refusedTakenOver:
@@ -363,6 +380,7 @@ func (m *sessionMachine) isRefused(refused *Refused) {
 			m.events.push(refused)
 		}
 	}
+	return nil
 }
 
 // isFull is whether so much waits for the program that nothing more is taken.

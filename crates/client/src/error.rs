@@ -2,7 +2,7 @@
 use crate::tls::NoTls;
 use crate::{Address, WaitCause};
 use consort_session::client::NotSent;
-use consort_session::{Disconnect, DisconnectReason, OpenRefusal};
+use consort_session::{Disconnect, DisconnectReason, OpenRefusal, Refusal};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -109,6 +109,10 @@ pub enum Error {
     /// No daemon lets this session send exactly once.
     #[error("the daemons cannot keep account of what this session sends: {0}")]
     NotOpened(OpenRefusal),
+    /// The daemon is leaving and takes no more. Others are asked; a session names this as the reason for which it left a
+    /// daemon.
+    #[error("the daemon is leaving and takes no more: {0}")]
+    Leaving(Refusal),
     /// The daemon was not there when what was read was ordered, so it cannot go on with that. Others are asked; a session
     /// tells this as the reason for which it left a daemon.
     #[error("the daemon was not there when what was read was ordered; others are asked")]

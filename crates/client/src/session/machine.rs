@@ -222,7 +222,9 @@ impl SessionMachine {
         let Link::Up(up) = &self.link else { return Ok(()) };
         let fresh = Trying { since: now, backoff: BACKOFF };
         let again = |Trying { since, backoff }| Trying { since, backoff: (backoff * 2).min(BACKOFF_MAX) };
-        let wait = up.trying.map_or(Duration::ZERO, |trying| trying.backoff);
+        // One that is leaving may let the session in again until it has left.
+        let least = if matches!(why, Error::Leaving(_) | Error::NotOpened(_)) { BACKOFF } else { Duration::ZERO };
+        let wait = up.trying.map_or(least, |trying| trying.backoff);
         let trying = up.trying.map_or(fresh, again);
         self.link = Link::Down { next: now + wait, trying };
         self.pending.disconnect();
@@ -567,7 +569,12 @@ impl SessionMachine {
     fn take_refusal(&mut self, request: u64, refusal: Refusal) -> Result<(), Broken> {
         let events = &mut self.events;
         let mut tell = |send, fate| events.push(SessionEvent::Sent { send, fate });
-        match self.pending.refuse(request, &refusal, &mut tell) {
+        let refused = self.pending.refuse(request, &refusal, &mut tell);
+        if refusal.cause == RefusalCause::Leaving {
+            //= E13
+            return Err(Broken::Connection(Error::Leaving(refusal)));
+        }
+        match refused {
             RefusedAs::Final | RefusedAs::Again => self.reopen(),
             RefusedAs::TakenOver => return Err(self.end_taken_over()),
             RefusedAs::Foreign => {

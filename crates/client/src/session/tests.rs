@@ -9,7 +9,7 @@ use crate::{
     Address, Bookmark, Bytes, Error, Event, GroupName, Place, Position, ReadFrom, ReadingEnd, ReadingEndCause,
     ReadingStatus, Service, Target, ViewId, ViewPlace, ViewTrail,
 };
-use consort_session::{HistoryPlace, OpenRequest, ProducerStatus, Refusal, RefusalCause};
+use consort_session::{HistoryPlace, OpenRequest, OpeningWait, ProducerStatus, Refusal, RefusalCause};
 use consort_types::MemberId;
 use std::time::{Duration, Instant};
 
@@ -291,6 +291,71 @@ fn a_program_is_told_that_it_was_made_to_leave_a_group() {
     }
     world.machine.take(refused(77, RefusalCause::Denied)).unwrap();
     assert!(world.events().is_empty(), "a request that it does not know is its own affair");
+}
+
+/// The daemon refuses a request because it is leaving, and the session leaves it.
+fn is_left(world: &mut World, request: u64) {
+    let refusal = Refusal::new(RefusalCause::Leaving, "this node is leaving");
+    let why = match world.machine.take(Event::Refused { send: request, refusal }) {
+        Err(Broken::Connection(why)) => why,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(why.to_string(), "the daemon is leaving and takes no more: this node is leaving");
+    world.machine.lost(why, world.now).unwrap();
+    let events = world.events();
+    assert!(matches!(&events[..], [.., SessionEvent::Lost { .. }]), "{events:?}");
+    assert!(!events.iter().any(|event| matches!(event, SessionEvent::JoinRefused { .. })), "{events:?}");
+}
+
+#[test]
+fn a_daemon_that_leaves_refuses_a_join_and_the_next_is_asked() {
+    //= E13 test
+    let mut world = World::of(2);
+    world.machine.join(&group("a"), false);
+    assert_eq!(world.connect(), (1, vec!["open 1".into(), "join a".into()]));
+    is_left(&mut world, 1);
+    assert_eq!(world.connect(), (2, vec!["open 2".into(), "join a".into()]));
+    // Any other cause is the program's affair.
+    let refusal = Refusal::new(RefusalCause::Denied, "no rule");
+    world.machine.take(Event::Refused { send: 1, refusal }).unwrap();
+    assert!(matches!(&world.events()[..], [.., SessionEvent::JoinRefused { .. }]));
+}
+
+#[test]
+fn what_a_daemon_that_leaves_refuses_is_sent_to_the_next() {
+    //= E13 test
+    let mut world = World::of(2);
+    world.connect();
+    world.machine.take(opened(0)).unwrap();
+    for text in ["one", "two"] {
+        world.machine.send(Service::Agreed, Vec::new(), Bytes::from(text)).unwrap();
+    }
+    assert_eq!(world.work(100), ["one", "two"]);
+    is_left(&mut world, 2);
+    assert_eq!(world.connect(), (2, vec!["open 2".into()]));
+    world.machine.take(opened(1)).unwrap();
+    assert_eq!(world.work(100), ["two"]);
+    let fates = world.events().into_iter().filter_map(|event| match event {
+        SessionEvent::Sent { send, fate } => Some((send, matches!(fate, Fate::Ordered { .. }))),
+        _ => None,
+    });
+    assert_eq!(fates.collect::<Vec<_>>(), [(1, true)]);
+}
+
+#[test]
+fn one_daemon_alone_is_waited_for_until_it_is_back() {
+    //= E13 test
+    let mut world = World::of(1);
+    world.machine.join(&group("a"), false);
+    for _ in 0..3 {
+        world.connect();
+        world.machine.take(Event::Producer(ProducerStatus::Waits(OpeningWait::Membership))).unwrap();
+        let before = world.now;
+        is_left(&mut world, 1);
+        assert_eq!(world.next(), 1);
+        assert!(world.now > before, "it does not try again and again at once");
+    }
+    assert_eq!(world.connect(), (1, vec!["open 4".into(), "join a".into()]));
 }
 
 #[test]

@@ -150,6 +150,13 @@ public final class ConsortException extends Exception {
         return of(Kind.CONNECTION_LOST, "the connection to the daemon was lost (" + why + ")", cause);
     }
 
+    /** A daemon takes no more. A session goes on at the next. */
+    static ConsortException leaving(String said) {
+        String text = "the daemon is leaving and takes no more: " + said;
+        UnknownFate none = new UnknownFate(1, 0);
+        return new ConsortException(Kind.CONNECTION_LOST, Reason.UNKNOWN, none, OpenRefusal.LEAVING, text, null);
+    }
+
     static ConsortException notOpened(OpenRefusal cause, String said) {
         String text = "the daemons cannot keep account of what this session sends: " + said;
         return new ConsortException(Kind.NOT_OPENED, Reason.UNKNOWN, new UnknownFate(1, 0), cause, text, null);
@@ -167,6 +174,11 @@ public final class ConsortException extends Exception {
             case NOT_OPENED -> openRefusal != OpenRefusal.LEAVING;
             default -> false;
         };
+    }
+
+    /** Whether the daemon takes no more, because it is leaving. */
+    boolean isOfLeaving() {
+        return openRefusal == OpenRefusal.LEAVING;
     }
 
     /** Whether a daemon that knows no heartbeats says so to a client that wants them. */

@@ -162,7 +162,9 @@ final class SessionMachine {
         keepReached();
         Trying before = ((Up) state).trying;
         Trying trying = before == null ? new Trying(now, BACKOFF) : before.longer();
-        state = new Down(before == null ? now : now + before.backoff, trying);
+        // One that is leaving may let the session in again until it has left.
+        long least = why.isOfLeaving() ? BACKOFF : 0;
+        state = new Down(now + (before == null ? least : before.backoff), trying);
         pending.disconnect();
         events.push(new SessionEvent.Lost(why.getMessage()));
         turnOn();
@@ -303,7 +305,12 @@ final class SessionMachine {
     }
 
     private void onRefused(Event.Refused refused) throws ConsortException {
-        switch (pending.refuse(refused.send(), refused.cause(), refused.text())) {
+        PendingSends.RefusedAs as = pending.refuse(refused.send(), refused.cause(), refused.text());
+        if (refused.cause() == RefusalCause.LEAVING) {
+            // E13 of sessions.md.
+            throw ConsortException.leaving(refused.text());
+        }
+        switch (as) {
             case FINAL, AGAIN -> onNumberingEnded();
             case TAKEN_OVER -> throw takenOver();
             case FOREIGN -> {

@@ -38,6 +38,7 @@ final class SessionTest {
         ClientTest.run("a session goes on with the producer of another", SessionTest::resumes);
         ClientTest.run("sends wait for room and for credit", SessionTest::roomAndCredit);
         ClientTest.run("groups are joined again, and refusals told", SessionTest::groups);
+        ClientTest.run("a daemon that leaves refuses, and the next is asked", SessionTest::leaving);
         ClientTest.run("daemons take turns, and rounds take longer", SessionTest::turns);
         ClientTest.run("a session gives up in the end, and says why", SessionTest::givesUp);
         ClientTest.run("options and arguments that cannot be are refused", SessionTest::badInput);
@@ -339,6 +340,28 @@ final class SessionTest {
             talk.hears(Wire.OPEN);
             check(talk.hears(Wire.JOIN_CLOSED).name().equals("b"), "the one that was not left");
             check(session.privateName().equals("#bob#n1") && session.name().equals("bob"), session.name());
+        }
+    }
+
+    private static void leaving() throws Exception {
+        try (FakeDaemon first = new FakeDaemon(); FakeDaemon second = new FakeDaemon()) {
+            Session session = connect(PLAIN, first, second);
+            Talk talk = first.opens(0);
+            session.join("a");
+            check(talk.hears(Wire.JOIN).name().equals("a"), "a");
+            talk.refused(1, RefusalCause.LEAVING, "this node is leaving");
+            check(next(session, SessionEvent.Lost.class).text().endsWith("this node is leaving"), "the next is tried");
+            talk = second.opens(0);
+            check(talk.hears(Wire.JOIN).name().equals("a"), "it joins there");
+            CompletableFuture<Fate> fate = session.outcome(send(session, "a"));
+            talk.hearsSend("a");
+            talk.refused(2, RefusalCause.LEAVING, "this node is leaving");
+            check(next(session, SessionEvent.Lost.class).text().endsWith("this node is leaving"), "the first is tried");
+            talk = first.opens(0);
+            talk.hears(Wire.JOIN);
+            talk.hearsSend("a");
+            talk.settled(1);
+            check(fate.get() instanceof Fate.Ordered, "it is sent there");
         }
     }
 
