@@ -11,12 +11,16 @@ use consort_wire::{Malformed, Reader};
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: &[u8; 8] = b"CONSREP1";
 /// How files are called, with the view that was followed last and the position behind it.
 const NAME: &str = "checkpoint-";
 /// So many are kept.
 const KEPT: usize = 2;
+/// The bytes after which the disk is waited for, because one wait for all of a large checkpoint would look like a disk
+/// that hangs.
+const SYNC_EACH: usize = 64 << 20;
 /// The head may not be longer.
 const HEAD_MAX: usize = 256 << 20;
 
@@ -71,13 +75,20 @@ impl Checkpoints {
     }
 }
 
-/// Writes one; the oldest go. For a thread of its own.
-pub(crate) fn save<M: StateMachine>(directory: &Path, head: &Head, snapshot: M::Snapshot) -> io::Result<()> {
+/// Writes one; the oldest go. For a separate thread. Counts in `written` the bytes that it has written, so that others see
+/// that it goes on.
+pub(crate) fn save<M: StateMachine>(
+    directory: &Path,
+    head: &Head,
+    snapshot: M::Snapshot,
+    written: &AtomicU64,
+) -> io::Result<()> {
     let unfinished = directory.join("unfinished");
-    let mut out = Summed { out: BufWriter::new(File::create(&unfinished)?), sum: crc32fast::Hasher::new() };
+    let out = BufWriter::new(File::create(&unfinished)?);
+    let mut out = Summed { out, sum: crc32fast::Hasher::new(), written, unsynced: 0 };
     out.write_all(&encode(head))?;
     M::write(snapshot, &mut out)?;
-    let Summed { mut out, sum } = out;
+    let Summed { mut out, sum, .. } = out;
     out.write_all(&sum.finalize().to_be_bytes())?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     let (epoch, position) = (head.line.epoch, head.line.end.position);
@@ -162,15 +173,24 @@ fn bad(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-struct Summed<W> {
-    out: W,
+struct Summed<'a> {
+    out: BufWriter<File>,
     sum: crc32fast::Hasher,
+    written: &'a AtomicU64,
+    unsynced: usize,
 }
 
-impl<W: Write> Write for Summed<W> {
+impl Write for Summed<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.sum.update(&bytes[..written]);
+        self.unsynced += written;
+        if self.unsynced >= SYNC_EACH {
+            self.unsynced = 0;
+            self.out.flush()?;
+            self.out.get_ref().sync_data()?;
+        }
+        self.written.fetch_add(written as u64, Ordering::Relaxed);
         Ok(written)
     }
 
@@ -225,7 +245,7 @@ mod tests {
         let mut machine = Text(String::new());
         assert_eq!(checkpoints.load(&mut machine).unwrap(), None);
         for position in 1..=3 {
-            save::<Text>(directory.path(), &head(position), format!("state {position}")).unwrap();
+            save::<Text>(directory.path(), &head(position), format!("state {position}"), &AtomicU64::new(0)).unwrap();
         }
         let kept = files(directory.path()).unwrap();
         assert_eq!(kept.len(), KEPT);
@@ -250,11 +270,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::open(directory.path()).unwrap();
         for position in [119, 120] {
-            save::<Text>(directory.path(), &head(position), format!("old {position}")).unwrap();
+            save::<Text>(directory.path(), &head(position), format!("old {position}"), &AtomicU64::new(0)).unwrap();
         }
         let mut counts = head(112);
         counts.line.epoch += 7;
-        save::<Text>(directory.path(), &counts, "counts".into()).unwrap();
+        save::<Text>(directory.path(), &counts, "counts".into(), &AtomicU64::new(0)).unwrap();
         let mut machine = Text(String::new());
         assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(counts));
         assert_eq!((machine.0.as_str(), files(directory.path()).unwrap().len()), ("counts", KEPT));
@@ -289,12 +309,12 @@ mod tests {
     fn a_machine_that_refuses_every_whole_checkpoint_does_not_begin_with_a_part_of_one() {
         let directory = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::open(directory.path()).unwrap();
-        save::<Picky>(directory.path(), &head(1), "old".into()).unwrap();
-        save::<Picky>(directory.path(), &head(2), "new form".into()).unwrap();
+        save::<Picky>(directory.path(), &head(1), "old".into(), &AtomicU64::new(0)).unwrap();
+        save::<Picky>(directory.path(), &head(2), "new form".into(), &AtomicU64::new(0)).unwrap();
         let mut machine = Picky(String::new());
         assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(head(1)));
         assert_eq!(machine.0, "old");
-        save::<Picky>(directory.path(), &head(3), "new form".into()).unwrap();
+        save::<Picky>(directory.path(), &head(3), "new form".into(), &AtomicU64::new(0)).unwrap();
         let error = checkpoints.load(&mut machine).unwrap_err().to_string();
         assert!(error.contains("-00000000000000000003 cannot be restored: a form that is not known; move"), "{error}");
     }

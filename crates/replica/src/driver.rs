@@ -6,7 +6,7 @@ use crate::donation::Donation;
 use crate::engine::{Effect, Engine, Membership};
 use crate::frame::{Frame, Peer};
 use crate::gift::{Incoming, Private, chunk_of};
-use crate::line::{Entry, Point, ReplicaId};
+use crate::line::{Entry, Line, Point, ReplicaId};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
@@ -15,6 +15,7 @@ use bytes::Bytes;
 use consort::{ChangeCause, Event, Fate, GroupName, GroupView, Message, PrivateName, Service, Session, SessionEvent};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -47,8 +48,10 @@ pub(crate) struct Driver<M: StateMachine> {
     waits: Option<String>,
     donations: BTreeMap<ReplicaId, Donation>,
     incoming: Incoming,
-    saving: Option<JoinHandle<std::io::Result<()>>>,
+    saving: Option<JoinHandle<std::io::Result<Line>>>,
     saved: u64,
+    /// The line of the last checkpoint that is whole.
+    kept: Line,
     origin: crate::line::Origin,
 }
 
@@ -90,6 +93,7 @@ impl<M: StateMachine> Driver<M> {
     ) -> Self {
         Self {
             saved: engine.applied().position,
+            kept: engine.line_of_machine().0,
             origin: engine.origin(),
             engine,
             session,
@@ -124,17 +128,25 @@ impl<M: StateMachine> Driver<M> {
         let mut state = self.shared.state();
         (state.ended, state.waits) = (Some(error_told.clone()), Some(error_told.to_string()));
         drop(state);
-        requests.try_iter().for_each(|request| request.refuse(&self.shared, error_told.clone()));
+        requests.try_iter().for_each(|request| match request {
+            Request::Stop(answer) => self.shared.state().stopping.push(answer),
+            request => request.refuse(&self.shared, error_told.clone()),
+        });
         self.shared.told_current(false, &error_told);
         let calls = std::mem::take(&mut self.calls).into_values();
         calls.for_each(|(answer, _)| answer.give(Err(error_told.clone())));
         let readers = std::mem::take(&mut self.readers).into_values().flatten();
         readers.for_each(|answer| answer.give(Err(error_told.clone())));
-        if let Some(error) = error {
+        if let Some(error) = &error {
             tracing::warn!("the replica of group {} has ended: {error}", self.group);
         }
-        let ended = self.finish();
-        answer.into_iter().for_each(|answer| answer.give(ended.clone()));
+        let (shared, group) = (Arc::clone(&self.shared), self.group.clone());
+        let finished = self.finish();
+        if let (None, Err(error)) = (&answer, &finished) {
+            tracing::warn!("the replica of group {group} has ended without a last checkpoint: {error}");
+        }
+        answer.into_iter().for_each(|answer| answer.give(finished.clone()));
+        shared.finish(&error_told);
     }
 
     fn turn(&mut self, requests: &Receiver<Request>) -> Result<(), End> {
@@ -190,6 +202,9 @@ impl<M: StateMachine> Driver<M> {
     }
 
     fn refuses(&self) -> Option<String> {
+        if self.under_way >= UNDER_WAY_MAX && self.shared.stops.load(Ordering::Relaxed) {
+            return Some("the replica is being stopped".to_owned());
+        }
         self.waits.clone().filter(|_| self.options.outside == Outside::Refused)
     }
 
@@ -403,41 +418,43 @@ impl<M: StateMachine> Driver<M> {
         if self.saving.is_some() || due < self.options.checkpoint_every {
             return;
         }
-        let Some(head) = self.head() else { return };
+        let head = self.head();
         self.saved = head.line.end.position;
         let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
         let (snapshot, directory) = (machine.snapshot(), checkpoints.directory().to_owned());
         drop(machine);
-        self.saving = Some(thread::spawn(move || checkpoint::save::<M>(&directory, &head, snapshot)));
+        let (line, shared) = (head.line.clone(), Arc::clone(&self.shared));
+        let save = move || checkpoint::save::<M>(&directory, &head, snapshot, &shared.written).map(|()| line);
+        self.saving = Some(thread::spawn(save));
     }
 
-    fn head(&self) -> Option<Head> {
-        let (line, seen) = self.engine.line_of_machine()?;
-        Some(Head { id: self.engine.id(), line: line.clone(), seen: seen.clone() })
+    fn head(&self) -> Head {
+        let (line, seen) = self.engine.line_of_machine();
+        Head { id: self.engine.id(), line, seen }
     }
 
     fn collect(&mut self) {
         let saved = self.saving.take().map(JoinHandle::join);
         match saved {
+            Some(Ok(Ok(line))) => self.kept = line,
             Some(Ok(Err(error))) => tracing::warn!("a checkpoint could not be written: {error}"),
             Some(Err(_)) => tracing::warn!("a checkpoint could not be written: its thread panicked"),
-            Some(Ok(Ok(()))) | None => {}
+            None => {}
         }
     }
 
     /// The last checkpoint, and a farewell.
     fn finish(mut self) -> Result<(), Error> {
         self.collect();
-        let mut saved = Ok(());
-        if let (Some(checkpoints), Some(head)) = (&self.checkpoints, self.head())
-            && head.line.end.position > self.saved
-        {
+        let (mut saved, head) = (Ok(()), self.head());
+        // Also if no command came since: others may have come up to date or gone, and who goes on depends on that.
+        if let Some(checkpoints) = self.checkpoints.as_ref().filter(|_| head.line != self.kept) {
             let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
             let snapshot = machine.snapshot();
             let directory = checkpoints.directory();
             let failed =
                 |error: std::io::Error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() };
-            saved = checkpoint::save::<M>(directory, &head, snapshot).map_err(failed);
+            saved = checkpoint::save::<M>(directory, &head, snapshot, &self.shared.written).map_err(failed);
         }
         let _ = self.session.finish(LAST_WORDS);
         saved

@@ -119,6 +119,8 @@ pub(crate) struct Engine {
     log: Log,
     applied: Point,
     held: VecDeque<Effect>,
+    /// The line before what is held back.
+    flushed: Line,
     donating: BTreeMap<ReplicaId, u64>,
     /// Those that were said to be gone.
     goodbyes: BTreeSet<Peer>,
@@ -161,6 +163,7 @@ impl Engine {
             seen,
             log,
             held: VecDeque::new(),
+            flushed: Line::default(),
             donating: BTreeMap::new(),
             goodbyes: BTreeSet::new(),
             hellos: BTreeMap::new(),
@@ -180,9 +183,14 @@ impl Engine {
         self.effects.pop_front()
     }
 
-    /// The line as the machine has it: for a checkpoint. `None` while something is held back.
-    pub fn line_of_machine(&self) -> Option<(&Line, &Seen)> {
-        self.held.is_empty().then_some((&self.line, &self.seen))
+    /// The line as the machine has it: for a checkpoint. What is held back is not in it.
+    pub fn line_of_machine(&self) -> (Line, Seen) {
+        if self.held.is_empty() {
+            return (self.line.clone(), self.seen.clone());
+        }
+        let mut seen = self.seen.clone();
+        self.held.iter().rev().filter_map(claim::held_back).for_each(|(origin, number)| seen.remove(origin, number));
+        (self.flushed.clone(), seen)
     }
 
     pub const fn origin(&self) -> Origin {
@@ -408,6 +416,9 @@ impl Engine {
 
     /// One who follows takes a message.
     fn take(&mut self, frame: Frame) {
+        if self.closing && self.held.is_empty() {
+            self.flushed = self.line.clone();
+        }
         self.line.step += 1;
         self.line.epoch = self.at.0;
         self.silent.clear();

@@ -182,6 +182,17 @@ impl Seen {
     }
 }
 
+impl Seen {
+    /// Forgets the command that was inserted last of this origin.
+    pub fn remove(&mut self, origin: Origin, number: u64) {
+        let Some(of) = self.0.get_mut(&origin) else { return };
+        if !of.ahead.remove(&number) && number <= of.all_to {
+            of.ahead.extend(number + 1..=of.all_to);
+            of.all_to = number - 1;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -228,6 +239,27 @@ mod tests {
         let mut many = seen(&[(1, 1), (1, 2)]);
         (0..ORIGINS_MAX as u128).for_each(|other| many.insert(Origin(100 + other), 1, 2));
         assert!(!own.has_more_than(&many, &none), "origins were forgotten");
+    }
+
+    #[test]
+    fn numbers_that_came_last_can_be_taken_back() {
+        let numbers = [(1, 1), (1, 2), (1, 4), (2, 1), (1, 3)];
+        let mut before = vec![Seen::default()];
+        for (origin, number) in numbers {
+            let mut seen = before.last().unwrap().clone();
+            seen.insert(Origin(origin), number, 1);
+            before.push(seen);
+        }
+        let mut seen = before.pop().unwrap();
+        for (origin, number) in numbers.into_iter().rev() {
+            seen.remove(Origin(origin), number);
+            let before = before.pop().unwrap();
+            for (origin, number) in numbers.into_iter().chain([(1, 5), (3, 1)]) {
+                let (origin, is_there) = (Origin(origin), before.contains(Origin(origin), number));
+                assert_eq!(seen.contains(origin, number), is_there, "{origin:?} {number}");
+            }
+            seen.remove(Origin(7), 1);
+        }
     }
 
     #[test]

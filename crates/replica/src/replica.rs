@@ -11,7 +11,7 @@ use crate::shared::{Looks, Request, Shared, State};
 use bytes::Bytes;
 use consort::{GroupName, Session};
 use rustix::event::{EventfdFlags, eventfd};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
@@ -92,6 +92,8 @@ impl<M: StateMachine> Replica<M> {
             origin: settings.origin,
             cuts: AtomicU64::new(0),
             looks: Mutex::new(Looks::default()),
+            stops: AtomicBool::new(false),
+            written: AtomicU64::new(0),
         });
         let (requests, receiver): (_, Receiver<Request>) = channel();
         let engine = Engine::new(settings, line, seen);
@@ -184,22 +186,33 @@ impl<M: StateMachine> Replica<M> {
         self.shared.state().ended.clone()
     }
 
-    /// Ends the replica; where it keeps checkpoints, with one. The others are told.
+    /// How many bytes of checkpoints it has written since it started, for example to see whether the last one comes on.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.shared.written.load(Ordering::Relaxed)
+    }
+
+    /// Ends the replica; if it keeps checkpoints, with one. Returns once that is on the disk, also if something else had
+    /// ended the replica before. The others learn that it is gone.
     ///
     /// # Errors
     /// What ended it before, or [`Error::Checkpoints`].
     pub fn stop(self) -> Result<(), Error> {
         let (answer, pending) = pending();
+        self.shared.stops.store(true, Ordering::Relaxed);
         self.request(Request::Stop(answer));
         pending.wait()
     }
 
     fn request(&self, request: Request) {
         // Sent before the end is told, so that the thread sees it and says why; or refused here.
-        let state = self.shared.state();
-        let refused = match &state.ended {
-            Some(error) => Some((request, error.clone())),
-            None => self.requests.send(request).err().map(|unsent| (unsent.0, Error::Stopped)),
+        let mut state = self.shared.state();
+        let refused = match (&state.ended, request) {
+            (Some(_), Request::Stop(answer)) if !state.finished => {
+                state.stopping.push(answer);
+                None
+            }
+            (Some(error), request) => Some((request, error.clone())),
+            (None, request) => self.requests.send(request).err().map(|unsent| (unsent.0, Error::Stopped)),
         };
         drop(state);
         refused.into_iter().for_each(|(request, error)| request.refuse(&self.shared, error));

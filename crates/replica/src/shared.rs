@@ -7,7 +7,7 @@ use bytes::Bytes;
 use consort::GroupName;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// What is asked of the thread that runs a replica.
@@ -42,6 +42,10 @@ pub(crate) struct Shared<M> {
     /// How many cuts were begun here.
     pub cuts: AtomicU64,
     pub looks: Mutex<Looks<M>>,
+    /// It is asked to stop: what waits behind commands that are under way waits no more.
+    pub stops: AtomicBool,
+    /// Bytes of checkpoints that were written.
+    pub written: AtomicU64,
 }
 
 /// Names a place in the order where machines are looked at: who asked, and its how manieth question.
@@ -75,6 +79,10 @@ pub(crate) struct State {
     /// Why it is not up to date, or orders nothing.
     pub waits: Option<String>,
     pub ended: Option<Error>,
+    /// The thread is done, its last checkpoint included.
+    pub finished: bool,
+    /// Those that asked it to stop after something else had ended it; answered once it is done.
+    pub stopping: Vec<Answer<()>>,
 }
 
 impl<M> Shared<M> {
@@ -107,6 +115,15 @@ impl<M> Shared<M> {
         let missed = if current { BTreeMap::new() } else { std::mem::take(&mut looks.waiting) };
         drop(looks);
         missed.into_values().for_each(|look| look(Err(why.clone())));
+    }
+
+    /// The thread is done.
+    pub fn finish(&self, ended: &Error) {
+        let mut state = self.state();
+        state.finished = true;
+        let stopping = std::mem::take(&mut state.stopping);
+        drop(state);
+        stopping.into_iter().for_each(|answer| answer.give(Err(ended.clone())));
     }
 
     /// Has the replica's thread look.

@@ -65,6 +65,6 @@ impl Engine {
 }
 
 /// The command of an effect that waits.
-fn held_back(effect: &Effect) -> Option<(Origin, u64)> {
+pub(super) fn held_back(effect: &Effect) -> Option<(Origin, u64)> {
     if let Effect::Apply { entry, .. } = effect { Some((entry.origin, entry.number)) } else { None }
 }

@@ -82,8 +82,8 @@ impl Stage {
     /// One that had ended is there again, with what its checkpoint has.
     pub fn restart(&mut self, id: u16, adjust: impl FnOnce(Settings) -> Settings) {
         let actor = self.actor(id);
-        let (line, seen) = actor.engine.line_of_machine().expect("nothing is held back");
-        let mut engine = Engine::new(adjust(settings(id, 3)), line.clone(), seen.clone());
+        let (line, seen) = actor.engine.line_of_machine();
+        let mut engine = Engine::new(adjust(settings(id, 3)), line, seen);
         engine.on_connected(peer(id));
         actor.engine = engine;
     }

@@ -1,5 +1,5 @@
 //! The shortest schedules in which an earlier engine went wrong, as the model found them.
-use super::scene::{command, effects, engine, membership, peer, said};
+use super::scene::{Stage, command, effects, engine, membership, peer, said};
 use crate::engine::{Base, Effect, Engine, Gift, Membership};
 use crate::frame::{Frame, Hello};
 use crate::line::Origin;
@@ -159,4 +159,25 @@ fn a_cut_is_passed_where_it_stands_behind_what_is_held_back() {
     engine.on_frame(claim[0].clone());
     let all = effects(engine);
     assert!(matches!(&all[..], [Effect::Apply { .. }, last] if *last == passed), "{all:?}");
+}
+
+#[test]
+fn a_checkpoint_of_a_closing_view_is_what_the_machine_has() {
+    let mut stage = Stage::founded(3);
+    stage.order.push_back(command(9, 1));
+    stage.settle();
+    let (before, _) = stage.actor(1).engine.line_of_machine();
+    [1, 2, 3].into_iter().for_each(|id| stage.actor(id).engine.on_signal());
+    stage.order.extend([command(8, 1), command(9, 2)]);
+    stage.settle();
+    let (line, seen) = stage.actor(1).engine.line_of_machine();
+    assert_eq!(line, before, "both are held back, because they may not count");
+    assert!(seen.contains(Origin(9), 1) && !seen.contains(Origin(9), 2) && !seen.contains(Origin(8), 1));
+    // All end there. Those that come back go on with the one command, and take the others when they come again.
+    [1, 2, 3].into_iter().for_each(|id| stage.restart(id, |settings| settings));
+    stage.change((5, 0), &[1, 2, 3], &[&[1], &[2], &[3]]);
+    stage.settle();
+    stage.order.extend([command(9, 2), command(8, 1)]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(9, 1), (9, 2), (8, 1)]);
 }
