@@ -8,8 +8,8 @@ use crate::outbox::{Outgoing, SendBuffer};
 use crate::reading;
 use crate::shared::SessionState;
 use crate::{
-    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Draft, Error, Event, GroupName, Holder, Position,
-    Progress, ReadFrom, Service, Status, WaitCause, Welcome,
+    Address, Addressee, Binding, Bookmark, ConnectOptions, DisconnectReason, Draft, Error, Event, GroupName, Holder,
+    Position, Progress, ReadFrom, Service, Status, WaitCause, Welcome,
 };
 use crate::{trace, transport};
 use consort_session::client::RequestWriter;
@@ -182,7 +182,43 @@ impl AsyncClient {
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn declare(&mut self, holder: &Holder, bookmark: &Bookmark) -> Result<(), Error> {
         let from = Some(Position(bookmark.next.position.max(1)));
-        self.outbox.put_declare(DeclareRequest { order: bookmark.order, holder: holder.clone(), from });
+        self.outbox.put_declare(DeclareRequest { order: bookmark.order, holder: holder.clone(), from, epoch: 0 });
+        self.flush().await
+    }
+
+    /// Asks what the order knows of the copies of a program: as [`Client::ask_copies`](crate::Client::ask_copies). If the call is
+    /// given up, it is asked all the same, later.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn ask_copies(&mut self, program: &Holder) -> Result<(), Error> {
+        self.outbox.put_ask_copies(program);
+        self.flush().await
+    }
+
+    /// Says in which state a copy of a program starts: as [`Client::bind`](crate::Client::bind). If the call is given up, it is
+    /// said all the same, later.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn bind(&mut self, binding: &Binding) -> Result<(), Error> {
+        self.outbox.put_bind(binding);
+        self.flush().await
+    }
+
+    /// Says what a bound copy keeps by itself: as [`Client::declare_bound`](crate::Client::declare_bound). If the call is given up,
+    /// it is said all the same, later.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over; [`Error::Unread`].
+    pub async fn declare_bound(
+        &mut self,
+        holder: &Holder,
+        epoch: u64,
+        order: u64,
+        from: Position,
+    ) -> Result<(), Error> {
+        self.outbox.put_declare(DeclareRequest { order, holder: holder.clone(), from: Some(from), epoch });
         self.flush().await
     }
 
@@ -191,7 +227,7 @@ impl AsyncClient {
     /// # Errors
     /// [`Error`] where the session is over; [`Error::Unread`].
     pub async fn withdraw(&mut self, holder: &Holder) -> Result<(), Error> {
-        self.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None });
+        self.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None, epoch: 0 });
         self.flush().await
     }
 

@@ -9,7 +9,7 @@ use crate::stream::{DaemonStream, is_over, time_left, until};
 use crate::trace;
 use crate::transport::{self, TransportReader};
 use crate::{
-    Address, Addressee, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Holder, Position,
+    Address, Addressee, Binding, Bookmark, ConnectOptions, DisconnectReason, Error, Event, GroupName, Holder, Position,
     Progress, ReadFrom, Service, Shown, Status, WaitCause, Welcome,
 };
 use consort_session::client::RequestWriter;
@@ -202,7 +202,44 @@ impl Client {
     /// [`Error`] where the session is over.
     pub fn declare(&mut self, holder: &Holder, bookmark: &Bookmark) -> Result<(), Error> {
         let from = Some(Position(bookmark.next.position.max(1)));
-        self.sender.outbox.put_declare(DeclareRequest { order: bookmark.order, holder: holder.clone(), from });
+        self.sender.outbox.put_declare(DeclareRequest {
+            order: bookmark.order,
+            holder: holder.clone(),
+            from,
+            epoch: 0,
+        });
+        self.flush()
+    }
+
+    /// Asks what the order knows of the copies of a program, of which `program` is any. The answer is an [`Event::Copies`]. A
+    /// daemon that has yet to join the others answers once it has, so that a program that starts beside it need not ask again.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn ask_copies(&mut self, program: &Holder) -> Result<(), Error> {
+        self.sender.outbox.put_ask_copies(program);
+        self.flush()
+    }
+
+    /// Says in which state a copy of a program starts. From then on the log lets nothing go that a majority of the copies lacks,
+    /// whatever its budget (`protocol = "paxos"` with `storage` sync or async). The answer is an [`Event::Bound`]; the daemon
+    /// asks for it until the log has it. If the connection is lost before, ask for the copies: a binding with the same token
+    /// is its own.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn bind(&mut self, binding: &Binding) -> Result<(), Error> {
+        self.sender.outbox.put_bind(binding);
+        self.flush()
+    }
+
+    /// Says that a copy that is bound keeps by itself all that is before a position. It counts under this epoch only. The answer
+    /// is an [`Event::Declared`]; of one holder only the latest is answered.
+    ///
+    /// # Errors
+    /// [`Error`] where the session is over.
+    pub fn declare_bound(&mut self, holder: &Holder, epoch: u64, order: u64, from: Position) -> Result<(), Error> {
+        self.sender.outbox.put_declare(DeclareRequest { order, holder: holder.clone(), from: Some(from), epoch });
         self.flush()
     }
 
@@ -211,7 +248,7 @@ impl Client {
     /// # Errors
     /// [`Error`] where the session is over.
     pub fn withdraw(&mut self, holder: &Holder) -> Result<(), Error> {
-        self.sender.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None });
+        self.sender.outbox.put_declare(DeclareRequest { order: 0, holder: holder.clone(), from: None, epoch: 0 });
         self.flush()
     }
 

@@ -1,9 +1,10 @@
 //! What a program receives.
 use crate::Status;
 use consort_session::{
-    self as session, BorrowedMessage, DeclareStatus, GroupSignal, GroupView, Message, NetworkView, Offer,
+    self as session, BorrowedMessage, Bound, DeclareStatus, GroupSignal, GroupView, Message, NetworkView, Offer,
     ProducerStatus, ReadingStatus, Refusal, RotationStatus,
 };
+use consort_types::Copies;
 
 /// What happened, in the order in which it happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,10 @@ pub enum Event {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared: [`Client::declare`](crate::Client::declare).
     Declared(DeclareStatus),
+    /// What the order knows of the copies of a program: [`Client::ask_copies`](crate::Client::ask_copies).
+    Copies(Copies),
+    /// What became of a copy that this client wants bound: [`Client::bind`](crate::Client::bind).
+    Bound(Bound),
     /// What became of this client's request that all daemons seal with the next key: [`Client::rotate_key`](crate::Client::rotate_key).
     Rotated(RotationStatus),
     /// The same before its place is final. Only optimistic clients get offers, and they get no messages.
@@ -80,6 +85,8 @@ impl From<Event> for session::DaemonEvent {
             Event::Reading(status) => Self::Reading(status),
             Event::Producer(status) => Self::Producer(status),
             Event::Declared(status) => Self::Declared(status),
+            Event::Copies(copies) => Self::Copies(copies),
+            Event::Bound(bound) => Self::Bound(bound),
             Event::Rotated(status) => Self::Rotated(status),
             Event::Offer(offer) => Self::Offer(offer),
             Event::Revoke { offer } => Self::Revoke(offer),
@@ -111,6 +118,8 @@ impl Event {
                 }
                 Self::GroupSignal(_) | Self::View(_) | Self::Refused { .. } | Self::Status(_) => 0,
                 Self::Reading(_) | Self::Producer(_) | Self::Declared(_) | Self::Rotated(_) => 0,
+                Self::Copies(copies) => copies.seats.iter().map(|seat| size_of_val(seat) + seat.label.len()).sum(),
+                Self::Bound(_) => 0,
                 Self::Revoke { .. } | Self::Confirm { .. } => 0,
             }
     }

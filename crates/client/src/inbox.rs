@@ -212,6 +212,8 @@ impl EventReader {
             session::DaemonEvent::Reading(status) => Event::Reading(status),
             session::DaemonEvent::Producer(status) => Event::Producer(status),
             session::DaemonEvent::Declared(status) => Event::Declared(status),
+            session::DaemonEvent::Copies(copies) => Event::Copies(copies),
+            session::DaemonEvent::Bound(bound) => Event::Bound(bound),
             session::DaemonEvent::Rotated(status) => Event::Rotated(status),
             session::DaemonEvent::Offer(offer) => Event::Offer(offer),
             session::DaemonEvent::Revoke(offer) => Event::Revoke { offer },

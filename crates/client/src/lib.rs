@@ -83,17 +83,18 @@ pub use async_halves::{AsyncReceiver, AsyncSender};
 pub use bytes::Bytes;
 pub use client::Client;
 pub use consort_session::{
-    Addressee, BorrowedMessage, ChangeCause, ClientName, ClientNameError, DeclareRefusal, DeclareRefusalCause,
-    DeclareStatus, Disconnect, DisconnectReason, GroupSignal, GroupView, GroupViewId, HistoryPlace, Member, Message,
-    NetworkView, Offer, OpenRefusal, OpenRefusalCause, OpeningWait, Place, PlaceError, Placement, PrivateName,
-    PrivateNameError, ProducerId, ProducerStatus, Progress, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal,
-    RefusalCause, RotationRefusal, RotationRefusalCause, RotationStatus, SlowPolicy, SlowRequest, Target, Undo,
-    ViewClosing, ViewPlace, ViewTrail, Welcome,
+    Addressee, BindRefusal, BindRefusalCause, BorrowedMessage, Bound, ChangeCause, ClientName, ClientNameError,
+    DeclareRefusal, DeclareRefusalCause, DeclareStatus, Disconnect, DisconnectReason, GroupSignal, GroupView,
+    GroupViewId, HistoryPlace, Member, Message, NetworkView, Offer, OpenRefusal, OpenRefusalCause, OpeningWait, Place,
+    PlaceError, Placement, PrivateName, PrivateNameError, ProducerId, ProducerStatus, Progress, ReadingEnd,
+    ReadingEndCause, ReadingStatus, Refusal, RefusalCause, RotationRefusal, RotationRefusalCause, RotationStatus,
+    SlowPolicy, SlowRequest, Target, Undo, ViewClosing, ViewPlace, ViewTrail, Welcome,
 };
 #[cfg(feature = "tls")]
 pub use consort_tls::{ClientTls, TlsError, TlsFileError};
 pub use consort_types::{
-    ClientId, GroupName, Holder, HolderError, MemberId, NameError, NodeId, Position, Primary, Service, ViewId, ViewKind,
+    Binding, ClientId, Copies, GroupName, Holder, HolderError, MemberId, NameError, NodeId, Position, Primary, Seat,
+    Service, ViewId, ViewKind,
 };
 #[cfg(feature = "tokio")]
 pub use draft::Draft;

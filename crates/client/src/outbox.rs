@@ -1,9 +1,9 @@
 //! What is to be written to the daemon. Writes to no socket: blocking and async clients take from it what they write.
 use crate::shared::SessionState;
-use crate::{Addressee, Error, GroupName, Progress, ReadFrom, Service, WaitCause};
+use crate::{Addressee, Binding, Error, GroupName, Holder, Progress, ReadFrom, Service, WaitCause};
 use bytes::{Buf, BytesMut};
 use consort_session::client::{NotSent, RequestWriter};
-use consort_session::{DeclareRequest, OpenRequest, append, keys, numbering, request};
+use consort_session::{DeclareRequest, OpenRequest, append, copies, keys, numbering, request};
 use std::sync::Arc;
 
 /// The buffer is written when it holds this many bytes.
@@ -144,6 +144,18 @@ impl SendBuffer {
     /// Has it known what a holder keeps by itself. It is written at once.
     pub(crate) fn put_declare(&mut self, request: DeclareRequest) {
         request.put(&mut self.buffer);
+        self.prompt = true;
+    }
+
+    /// Has it asked what the order knows of the copies of a program. It is written at once.
+    pub(crate) fn put_ask_copies(&mut self, program: &Holder) {
+        copies::put_ask_copies(program, &mut self.buffer);
+        self.prompt = true;
+    }
+
+    /// Has a copy of a program bound. It is written at once.
+    pub(crate) fn put_bind(&mut self, binding: &Binding) {
+        copies::put_bind(binding, &mut self.buffer);
         self.prompt = true;
     }
 

@@ -16,6 +16,8 @@ pub enum WaitCause {
     Slow(NodeId),
     /// This client of this node does not read, and its groups wait for it for some seconds: `slow = "block"`.
     SlowClient(NodeId, ClientId),
+    /// The log of the daemons is as full as it may be, because copies of programs have not made checkpoints.
+    Retention,
 }
 
 impl From<OrderWait> for WaitCause {
@@ -25,6 +27,7 @@ impl From<OrderWait> for WaitCause {
             OrderWait::Membership => Self::Membership,
             OrderWait::Slow(node) => Self::Slow(node),
             OrderWait::SlowClient(node, client) => Self::SlowClient(node, client),
+            OrderWait::Retention => Self::Retention,
         }
     }
 }
@@ -40,11 +43,16 @@ impl WaitCause {
             Self::SlowClient(node, client) => {
                 format!("its groups wait for client {} of daemon {node}, which does not read", client.0)
             }
+            Self::Retention => {
+                "the log of the daemons is full up to its budget because copies of a program have not made checkpoints; \
+                 `consort explain` names them"
+                    .into()
+            }
         }
     }
 }
 
-/// `budget`, `window`, `membership`, `slow:n3`, `slow_client:c7@n3`.
+/// `budget`, `window`, `membership`, `slow:n3`, `slow_client:c7@n3`, `retention`.
 impl fmt::Display for WaitCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -53,6 +61,7 @@ impl fmt::Display for WaitCause {
             Self::Membership => f.write_str("membership"),
             Self::Slow(node) => write!(f, "slow:{node}"),
             Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
+            Self::Retention => f.write_str("retention"),
         }
     }
 }
@@ -66,6 +75,7 @@ mod tests {
         let told = [OrderWait::Window, OrderWait::Membership, OrderWait::Slow(NodeId(3))].map(WaitCause::from);
         assert_eq!(told.map(|cause| cause.to_string()), ["window", "membership", "slow:n3"]);
         assert_eq!(WaitCause::Budget.to_string(), "budget");
+        assert_eq!(WaitCause::from(OrderWait::Retention).to_string(), "retention");
         assert_eq!(told[2].explain(), "all wait for daemon n3, which lags behind");
     }
 }

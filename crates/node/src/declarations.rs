@@ -1,20 +1,36 @@
-//! Checkpoints that this node's clients declare: handed to the engine until the order says so.
+//! What this node's clients say of the copies of programs: handed to the engine until the order says so. And what they ask.
 use crate::Node;
-use consort_order::{DeclareProgress, Engine};
-use consort_session::{DeclareRefusal, DeclareRefusalCause, DeclareRequest, DeclareStatus};
-use consort_types::{ClientId, Holder, Position};
-use std::collections::BTreeMap;
+use consort_order::{Declaration, DeclarationKind, DeclareProgress, Engine};
+use consort_session::copies::put_copies;
+use consort_session::{
+    BindRefusal, BindRefusalCause, Bound, DeclareRefusal, DeclareRefusalCause, DeclareRequest, DeclareStatus,
+};
+use consort_types::{Binding, ClientId, Copies, Holder};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// What was declared and the order does not say yet: of each holder the latest, and which client waits for the answer.
+/// What the order does not say yet, and what cannot be answered yet.
 #[derive(Debug, Default)]
-pub(crate) struct Declaring(BTreeMap<Holder, (ClientId, Option<Position>)>);
+pub(crate) struct Declaring {
+    /// Of each holder and kind the latest, and which client waits for the answer.
+    waiting: BTreeMap<(Holder, DeclarationKind), Waiting>,
+    questions: BTreeSet<(ClientId, Holder)>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    client: ClientId,
+    /// The order that its position belongs to; 0 for whatever order there is.
+    order: u64,
+    declaration: Declaration,
+}
 
 impl Declaring {
     /// How many may wait.
     const MOST: usize = 256;
 
-    fn is_full_for(&self, holder: &Holder) -> bool {
-        self.0.len() >= Self::MOST && !self.0.contains_key(holder)
+    fn is_full_for(&self, declaration: &Declaration) -> bool {
+        let key = (declaration.holder().clone(), declaration.kind());
+        self.waiting.len() >= Self::MOST && !self.waiting.contains_key(&key)
     }
 }
 
@@ -22,53 +38,180 @@ impl<E: Engine> Node<E> {
     /// A client says what it keeps by itself.
     pub(crate) fn on_declare(&mut self, client: ClientId, request: DeclareRequest) {
         //= G58
-        let DeclareRequest { order, holder, from } = request;
-        if self.declaring.is_full_for(&holder) {
-            let text = format!("{} checkpoints wait at this daemon already; declare it again later", Declaring::MOST);
-            return self.refuse_to_declare(client, holder, DeclareRefusalCause::TooMany, text);
+        let DeclareRequest { order, holder, from, epoch } = request;
+        let declaration = match from {
+            Some(from) => Declaration::Keep { holder, epoch, from },
+            None => Declaration::Withdraw(holder),
+        };
+        self.take_up(client, order, declaration);
+    }
+
+    /// A copy of a program says in which state it starts.
+    pub(crate) fn on_bind(&mut self, client: ClientId, binding: Binding) {
+        //= G71
+        self.take_up(client, binding.order, Declaration::Bind(Binding { order: 0, ..binding }));
+    }
+
+    fn take_up(&mut self, client: ClientId, order: u64, declaration: Declaration) {
+        if self.declaring.is_full_for(&declaration) {
+            return self.tell_declared(client, declaration, Some(DeclareRefusalCause::TooMany), None);
         }
-        let known = self.engine.retained().map(|retained| retained.order);
-        if order != 0 && known.is_some_and(|known| known != order) {
-            let text = "the checkpoint belongs to an order that nobody keeps any more; it was begun anew, with other \
-                        messages; read from the start";
-            return self.refuse_to_declare(client, holder, DeclareRefusalCause::OtherOrder, text.to_owned());
-        }
-        self.declaring.0.insert(holder, (client, from));
+        let key = (declaration.holder().clone(), declaration.kind());
+        self.declaring.waiting.insert(key, Waiting { client, order, declaration });
         self.declare_on();
     }
 
     /// Hands the engine what waits, once more, and tells what became of it.
     pub(crate) fn declare_on(&mut self) {
-        if self.declaring.0.is_empty() {
+        if !self.declaring.questions.is_empty() && self.knows_copies() {
+            for (client, holder) in std::mem::take(&mut self.declaring.questions) {
+                self.tell_copies(client, &holder);
+            }
+        }
+        if self.declaring.waiting.is_empty() {
             return;
         }
-        for (holder, (client, from)) in std::mem::take(&mut self.declaring.0) {
-            match self.engine.declare(self.now, &holder, from) {
-                DeclareProgress::Pending => drop(self.declaring.0.insert(holder, (client, from))),
-                DeclareProgress::Stands => self.tell_declared(client, &DeclareStatus { holder, refused: None }),
-                DeclareProgress::Full => {
-                    let text = "the order retains for as many holders as it can; withdraw the checkpoint of one that is \
-                                not used any more";
-                    self.refuse_to_declare(client, holder, DeclareRefusalCause::Full, text.to_owned());
+        let known = self.engine.retained().map(|retained| retained.order);
+        for (key, Waiting { client, order, declaration }) in std::mem::take(&mut self.declaring.waiting) {
+            if order != 0 && known.is_some_and(|known| known != order) {
+                self.tell_declared(client, declaration, Some(DeclareRefusalCause::OtherOrder), None);
+                continue;
+            }
+            // A position of one order means nothing in another: it waits until the daemon knows which one there is.
+            let is_known = order == 0 || known.is_some() || !self.replays;
+            match if is_known { self.engine.declare(self.now, &declaration) } else { DeclareProgress::Pending } {
+                DeclareProgress::Pending => {
+                    self.declaring.waiting.insert(key, Waiting { client, order, declaration });
                 }
-                DeclareProgress::Unsupported => {
-                    let protocol = self.engine.capability().protocol;
-                    let text = format!("the daemons order with `{protocol}`, which retains nothing for holders");
-                    self.refuse_to_declare(client, holder, DeclareRefusalCause::Unsupported, text);
-                }
+                progress => self.tell_progress_of(client, declaration, progress),
             }
         }
         self.drain_engine();
     }
 
-    fn refuse_to_declare(&mut self, client: ClientId, holder: Holder, cause: DeclareRefusalCause, text: String) {
-        let refused = Some(DeclareRefusal { cause, text });
-        self.tell_declared(client, &DeclareStatus { holder, refused });
+    fn tell_progress_of(&mut self, client: ClientId, declaration: Declaration, progress: DeclareProgress) {
+        let (cause, detail) = match progress {
+            DeclareProgress::Pending | DeclareProgress::Stands => (None, None),
+            DeclareProgress::Bound { epoch } => return self.tell_bound(client, declaration, Ok(epoch)),
+            DeclareProgress::Full => (Some(DeclareRefusalCause::Full), None),
+            DeclareProgress::Unsupported => (Some(DeclareRefusalCause::Unsupported), None),
+            DeclareProgress::Superseded { epoch, label } => {
+                let text = superseded(declaration.holder(), epoch, &label);
+                (Some(DeclareRefusalCause::Superseded), Some(text))
+            }
+            DeclareProgress::SeatsTaken { copies } => {
+                let text = seats_taken(declaration.holder(), copies);
+                return self.tell_bound(client, declaration, Err((BindRefusalCause::SeatsTaken, text)));
+            }
+        };
+        self.tell_declared(client, declaration, cause, detail);
     }
 
-    fn tell_declared(&mut self, client: ClientId, status: &DeclareStatus) {
+    /// Tells that it is in the order, or why it is not.
+    fn tell_declared(
+        &mut self,
+        client: ClientId,
+        declaration: Declaration,
+        cause: Option<DeclareRefusalCause>,
+        detail: Option<String>,
+    ) {
+        let text = |cause| detail.unwrap_or_else(|| self.why_not(cause));
+        let refused = cause.map(|cause| DeclareRefusal { cause, text: text(cause) });
+        if let (Declaration::Bind(_), Some(refusal)) = (&declaration, &refused) {
+            let outcome = Err((bind_cause(refusal.cause), refusal.text.clone()));
+            return self.tell_bound(client, declaration, outcome);
+        }
+        let holder = declaration.holder().clone();
         self.frames.clear();
-        status.put(&mut self.frames);
+        DeclareStatus { holder, refused }.put(&mut self.frames);
         self.answer(client);
+    }
+
+    fn tell_bound(
+        &mut self,
+        client: ClientId,
+        declaration: Declaration,
+        outcome: Result<u64, (BindRefusalCause, String)>,
+    ) {
+        let Declaration::Bind(Binding { holder, token, .. }) = declaration else { return };
+        let outcome = outcome.map_err(|(cause, text)| BindRefusal { cause, text });
+        self.frames.clear();
+        Bound { holder, token, outcome }.put(&mut self.frames);
+        self.answer(client);
+    }
+
+    fn why_not(&self, cause: DeclareRefusalCause) -> String {
+        match cause {
+            DeclareRefusalCause::TooMany => {
+                format!("{} checkpoints wait at this daemon already; declare it again later", Declaring::MOST)
+            }
+            DeclareRefusalCause::OtherOrder => "the checkpoint belongs to an order that nobody keeps any more; it was \
+                                                begun anew, with other messages; read from the start"
+                .to_owned(),
+            DeclareRefusalCause::Full => "the order retains for as many holders as it can; withdraw the checkpoint of \
+                                          one that is not used any more"
+                .to_owned(),
+            DeclareRefusalCause::Superseded => "the copy has another epoch".to_owned(),
+            DeclareRefusalCause::Unsupported => {
+                let protocol = self.engine.capability().protocol;
+                format!("the daemons order with `{protocol}`, which retains nothing for holders")
+            }
+        }
+    }
+
+    /// A client asks what the order knows of the copies of a program.
+    pub(crate) fn on_ask_copies(&mut self, client: ClientId, holder: Holder) {
+        //= G70
+        let is_full = self.declaring.questions.len() >= Declaring::MOST;
+        if self.knows_copies() || is_full {
+            return self.tell_copies(client, &holder);
+        }
+        self.declaring.questions.insert((client, holder));
+    }
+
+    /// Whether what this node has read of the log is as new as that of others, or nothing of it lasts.
+    fn knows_copies(&self) -> bool {
+        let lasts = self.engine.capability().replays && self.engine.capability().durable;
+        !lasts || self.unready().is_none() && self.engine.retained().is_some()
+    }
+
+    fn tell_copies(&mut self, client: ClientId, holder: &Holder) {
+        //= G70
+        let mut copies = self.engine.copies(holder);
+        if copies.lasts && !self.knows_copies() {
+            copies = Copies { lasts: true, ..Copies::unsupported(holder.clone()) };
+        }
+        self.frames.clear();
+        put_copies(&copies, &mut self.frames);
+        self.answer(client);
+    }
+}
+
+fn superseded(holder: &Holder, epoch: u64, label: &str) -> String {
+    match (epoch, label) {
+        (0, _) => format!("{holder} is not bound; bind it first"),
+        (epoch, "") => format!("{holder} was withdrawn or bound again since, with epoch {epoch}; ask for its copies"),
+        (epoch, label) => format!("{holder} is bound again since, by {label}, with epoch {epoch}"),
+    }
+}
+
+fn seats_taken(holder: &Holder, copies: u16) -> String {
+    let program = holder.program();
+    match copies {
+        0 => format!("the order knows no number of copies of {program}; give it with the first copy"),
+        copies => format!(
+            "{program} has {copies} copies in the order, and this would be another one or gives another number; bind one \
+             of these copies, or withdraw one that does not come back"
+        ),
+    }
+}
+
+const fn bind_cause(cause: DeclareRefusalCause) -> BindRefusalCause {
+    match cause {
+        DeclareRefusalCause::Full => BindRefusalCause::Full,
+        DeclareRefusalCause::Unsupported => BindRefusalCause::Unsupported,
+        DeclareRefusalCause::OtherOrder => BindRefusalCause::OtherOrder,
+        DeclareRefusalCause::TooMany => BindRefusalCause::TooMany,
+        DeclareRefusalCause::Superseded => BindRefusalCause::Superseded,
     }
 }

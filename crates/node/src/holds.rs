@@ -5,8 +5,8 @@
 //! new view forgets all that was said; daemons then say it again.
 use crate::Node;
 use consort_group::{PrivateName, Target, Targets, ordered};
-use consort_order::{Engine, Refused};
-use consort_types::{Class, ClientId, MemberId, NodeId, Service};
+use consort_order::{Engine, Overfull, Refused};
+use consort_types::{Class, ClientId, GroupName, Holder, MemberId, NodeId, OrderWait, Service};
 use consort_wire::Payload;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,15 +54,22 @@ impl<E: Engine> Node<E> {
     /// Whether a client's multicast waits for another client; it is tried again once that reads, or is gone.
     pub(crate) fn is_held(&mut self, client: ClientId, payload: &Payload) -> bool {
         //= G61
-        if self.holds.by.is_empty() {
+        if self.holds.by.is_empty() && self.engine.overfull().is_none() {
             return false;
         }
         let Ok(ordered::Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return false };
-        let culprit = Targets::of(payload, told.targets_at, |targets| self.holds.culprit(targets)).ok().flatten();
-        let Some(by) = culprit else { return false };
-        self.clients.hold_back(client, by);
+        let cause = Targets::of(payload, told.targets_at, |targets| self.why_held(targets)).ok().flatten();
+        let Some(cause) = cause else { return false };
+        self.clients.hold_back(client, cause);
         self.watch_waits();
         true
+    }
+
+    /// What a multicast to these waits for, beside its turn.
+    fn why_held(&self, targets: Targets<'_>) -> Option<OrderWait> {
+        let overfull = self.engine.overfull().filter(|overfull| lacks_room(overfull, targets));
+        let culprit = self.holds.culprit(targets).map(|(node, client)| OrderWait::SlowClient(node, client));
+        culprit.or(overfull.map(|_| OrderWait::Retention))
     }
 
     /// Says the next thing of own clients that have others wait, or have no more.
@@ -101,4 +108,15 @@ impl<E: Engine> Node<E> {
         self.clients.release_held();
         self.clients.say_holds_again();
     }
+}
+
+/// Whether the log has no room for a multicast to these: it is full of what programs of their groups lack, or of so much that
+/// nothing more may come.
+fn lacks_room(overfull: &Overfull, targets: Targets<'_>) -> bool {
+    //= G72
+    let lacks = |name: &[u8]| {
+        let holder = GroupName::new(name).map(|group| Holder::of_group(&group, 0));
+        holder.is_ok_and(|holder| overfull.programs.iter().any(|program| **program == *holder.program()))
+    };
+    overfull.all || targets.names().any(lacks)
 }

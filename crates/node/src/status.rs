@@ -1,7 +1,7 @@
 //! What a node tells about itself.
 use crate::{Node, change};
 use consort_group::{KeyAnswer, KeyName, Mismatch};
-use consort_order::{Engine, Fact, Offers, each_counter, state_of};
+use consort_order::{Engine, Fact, Offers, Overfull, each_counter, state_of};
 use consort_types::{NodeId, Service, View, ViewKind};
 
 impl<E: Engine> Node<E> {
@@ -58,6 +58,9 @@ impl<E: Engine> Node<E> {
         if !held.is_empty() {
             say("groups_wait_for", held.join(" "));
         }
+        if let Some(overfull) = self.engine.overfull() {
+            say("log_full", log_full(overfull));
+        }
         let lacking: Vec<_> = self.keys.rotation.lacking().map(|(node, key, how)| lacks(node, key, how)).collect();
         if !lacking.is_empty() {
             say("keys_lacking", lacking.join("; "));
@@ -87,7 +90,7 @@ impl<E: Engine> Node<E> {
     }
 
     /// Why the node does not take part in full; `None` where it does.
-    fn unready(&self) -> Option<&'static str> {
+    pub(crate) fn unready(&self) -> Option<&'static str> {
         match self.view.as_ref().map(|view| view.kind) {
             None => Some("no view yet"),
             Some(ViewKind::Transitional) => Some("the view is closing"),
@@ -97,6 +100,11 @@ impl<E: Engine> Node<E> {
             Some(ViewKind::Regular) => None,
         }
     }
+}
+
+fn log_full(overfull: &Overfull) -> String {
+    let whose = if overfull.all { "all clients" } else { "their groups" };
+    format!("messages of {whose} wait until copies of {} make checkpoints", overfull.programs.join(" and "))
 }
 
 /// How a member stands to a key that it could not take up.

@@ -20,7 +20,8 @@ impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
         while let Some(request) = self.clients.next(self.now, client) {
-            let asks = matches!(request, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_)));
+            let asks =
+                matches!(request, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Copies(_)));
             if !self.handle_request(client, request) {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
@@ -101,6 +102,8 @@ impl<E: Engine> Node<E> {
             Ask::Open(request) => self.on_open(client, request),
             Ask::Forget => self.on_forget(client),
             Ask::Declare(request) => self.on_declare(client, request),
+            Ask::Copies(holder) => self.on_ask_copies(client, holder),
+            Ask::Bind(binding) => self.on_bind(client, binding),
             Ask::Rotate => self.on_rotate(client),
             Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }

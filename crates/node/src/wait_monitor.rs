@@ -46,6 +46,10 @@ impl<E: Engine> Node<E> {
         let cause = cause.or_else(|| self.clients.held_by());
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
         let held = cause.filter(|_| waits == Waits::Long);
+        //= G72
+        if self.clients.held_by() == Some(OrderWait::Retention) {
+            self.clients.release_held();
+        }
         if held != std::mem::replace(&mut self.wait_monitor.held, held) {
             self.clients.notices.push(held.map_or(Notice::Flowing, |cause| Notice::Waiting { cause }));
         }

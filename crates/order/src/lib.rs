@@ -12,14 +12,14 @@
 pub use advice::Advice;
 use bytes::Bytes;
 use consort_types::{
-    Class, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait, Position, Service, Ticket,
-    View, ViewCause, ViewId,
+    Class, Copies, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait, Position, Service,
+    Ticket, View, ViewCause, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of};
 pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
-pub use replay::{DeclareProgress, Retained};
+pub use replay::{Declaration, DeclarationKind, DeclareProgress, Overfull, Retained};
 
 mod advice;
 mod fact;
@@ -369,10 +369,20 @@ pub trait Engine {
     /// it go later, within bounds. Others ignore it.
     fn hold(&mut self, _from: Option<Position>) {}
 
-    /// A holder keeps by itself what stands below this position, or holds nothing any more. An order that lasts retains the
-    /// rest for it at every node, within bounds. To be called again, as a resending, until it is not pending any more.
-    fn declare(&mut self, _now: Instant, _holder: &Holder, _from: Option<Position>) -> DeclareProgress {
+    /// A copy of a program keeps by itself what is below a position, or starts, or holds nothing any more. An order that lasts
+    /// retains the rest for it at every node. To be called again, as a resending, until it is not pending any more.
+    fn declare(&mut self, _now: Instant, _declaration: &Declaration) -> DeclareProgress {
         DeclareProgress::Unsupported
+    }
+
+    /// What the order knows of the copies of a holder's program, as far as this node has read it.
+    fn copies(&self, holder: &Holder) -> Copies {
+        Copies::unsupported(holder.clone())
+    }
+
+    /// What messages of clients wait for because the log is full; `None` while it is not. Asked before each message.
+    fn overfull(&self) -> Option<&Overfull> {
+        None
     }
 
     /// What the messages wait for that were submitted here and are not yet delivered here. `None` while there are none, and

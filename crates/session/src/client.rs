@@ -7,10 +7,10 @@ use crate::frame::{Frames, HEAD_LEN};
 use crate::numbering;
 use crate::reading::{self, Place};
 use crate::request::{self, Hello};
-use crate::{DeclareRequest, keys};
+use crate::{DeclareRequest, copies, keys};
 use bytes::{Buf, Bytes, BytesMut};
 use consort_group::{Addressee, OpenRequest, Targets, ViewTrail};
-use consort_types::{GroupName, Incarnation, NodeId, Service};
+use consort_types::{Binding, GroupName, Holder, Incarnation, NodeId, Service};
 use consort_wire::{Malformed, append};
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -344,6 +344,16 @@ impl ClientEnd {
     /// Says what a holder keeps by itself.
     pub fn declare(&mut self, request: &DeclareRequest) {
         request.put(&mut self.output);
+    }
+
+    /// Asks what the order knows of the copies of a holder's program.
+    pub fn ask_copies(&mut self, holder: &Holder) {
+        copies::put_ask_copies(holder, &mut self.output);
+    }
+
+    /// Asks to have a copy of a program bound.
+    pub fn bind(&mut self, binding: &Binding) {
+        copies::put_bind(binding, &mut self.output);
     }
 
     /// Asks that all daemons seal with the next key.

@@ -3,6 +3,7 @@
 //! | kind | frame | body |
 //! |---|---|---|
 //! | 0f | declare | order (8), first position that is not kept yet (8), 0 where nothing is held any more, holder (1 + n) |
+//! | 23 | declare under an epoch | order (8), first position that is not kept yet (8), holder (1 + n), epoch (8) |
 //! | e8 | declared | cause (1), 0 where it stands, holder (1 + n), text |
 use crate::reason::DeclareRefusalCause;
 use crate::{frame, text};
@@ -12,6 +13,7 @@ use consort_types::{Holder, Position};
 use consort_wire::{Malformed, Reader};
 
 pub(crate) const DECLARE: u8 = 0x0f;
+pub(crate) const DECLARE_BOUND: u8 = 0x23;
 const DECLARED: u8 = 0xe8;
 
 /// What a client declares.
@@ -23,26 +25,44 @@ pub struct DeclareRequest {
     pub holder: Holder,
     /// The first position that it has yet to keep; none where it holds nothing any more.
     pub from: Option<Position>,
+    /// The epoch of the copy's binding, under which alone it counts; 0 for a holder that is not bound.
+    pub epoch: u64,
 }
 
 impl DeclareRequest {
     /// Appends the frame.
     pub fn put(&self, out: &mut BytesMut) {
-        frame::put(out, DECLARE, |out| {
+        let kind = if self.epoch == 0 { DECLARE } else { DECLARE_BOUND };
+        frame::put(out, kind, |out| {
             out.put_u64(self.order);
             out.put_u64(self.from.map_or(0, |from| from.0));
-            put_name(self.holder.as_str().as_bytes(), out);
+            put_holder(&self.holder, out);
+            if self.epoch != 0 {
+                out.put_u64(self.epoch);
+            }
         });
     }
 
-    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+    pub(crate) fn read(kind: u8, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let before = reader.clone();
         let (order, from) = (reader.u64("order")?, reader.u64("position")?);
-        let from = (from > 0).then_some(Position(from));
-        Ok(Self { order, holder: read_holder(reader)?, from })
+        let (from, holder) = ((from > 0).then_some(Position(from)), read_holder(reader)?);
+        if kind == DECLARE {
+            return Ok(Self { order, holder, from, epoch: 0 });
+        }
+        let epoch = reader.u64("epoch")?;
+        if epoch == 0 || from.is_none() {
+            return Err(before.bad("checkpoint under an epoch"));
+        }
+        Ok(Self { order, holder, from, epoch })
     }
 }
 
-fn read_holder(reader: &mut Reader<'_>) -> Result<Holder, Malformed> {
+pub(crate) fn put_holder(holder: &Holder, out: &mut BytesMut) {
+    put_name(holder.as_str().as_bytes(), out);
+}
+
+pub(crate) fn read_holder(reader: &mut Reader<'_>) -> Result<Holder, Malformed> {
     let before = reader.clone();
     let len = usize::from(reader.u8("holder")?);
     let name = std::str::from_utf8(reader.take(len, "holder")?).ok();
@@ -73,7 +93,7 @@ impl DeclareStatus {
     pub fn put(&self, out: &mut BytesMut) {
         frame::put(out, DECLARED, |out| {
             out.put_u8(self.refused.as_ref().map_or(0, |refusal| refusal.cause as u8));
-            put_name(self.holder.as_str().as_bytes(), out);
+            put_holder(&self.holder, out);
             text::put(out, self.refused.as_ref().map_or("", |refusal| &refusal.text));
         });
     }

@@ -41,11 +41,11 @@ pub(crate) use encode::{
     put_waiting, put_welcome,
 };
 
-use crate::{DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};
+use crate::{Bound, DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};
 use bytes::Bytes;
 use consort_group::{ChangeCause, ClientName, GroupViewId, Member, PrivateName, Targets};
 use consort_types::{
-    ClientId, Duration, GroupName, Incarnation, MemberId, NodeId, OrderWait, Primary, Service, ViewId, ViewKind,
+    ClientId, Copies, Duration, GroupName, Incarnation, MemberId, NodeId, OrderWait, Primary, Service, ViewId, ViewKind,
 };
 use std::ops::Range;
 
@@ -80,6 +80,7 @@ const WINDOW: u8 = 1;
 const MEMBERSHIP: u8 = 2;
 const SLOW: u8 = 3;
 const SLOW_CLIENT: u8 = 4;
+const RETENTION: u8 = 5;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 
@@ -98,6 +99,10 @@ pub enum DaemonEvent {
     Producer(ProducerStatus),
     /// What became of a checkpoint that this client declared.
     Declared(DeclareStatus),
+    /// What the order knows of the copies of a program.
+    Copies(Copies),
+    /// What became of a copy of a program that this client wants bound.
+    Bound(Bound),
     /// What became of this client's request that all daemons seal with the next key.
     Rotated(RotationStatus),
     /// Which incarnation of its node sends messages from here on.

@@ -22,6 +22,7 @@
 //! The crate knows the nouns of `consort-group`, because the protocol speaks of members, group views and targets.
 
 pub mod client;
+pub mod copies;
 pub mod declaring;
 pub mod event;
 pub mod frame;
@@ -53,6 +54,7 @@ pub use consort_group::{
     PrivateNameError, ProducerId, Target, Targets, ViewClosing, ViewPlace, ViewTrail,
 };
 pub use consort_wire::append;
+pub use copies::{BindRefusal, Bound};
 pub use declaring::{DeclareRefusal, DeclareRequest, DeclareStatus};
 pub use event::{
     BorrowedMessage, DaemonEvent, GroupSignal, GroupView, Message, NetworkView, Offer, Placement, Progress, WaitNotice,
@@ -69,8 +71,8 @@ pub use pool::Pool;
 pub use progress::{ReachedPlace, ReadingProgress};
 pub use reading::{Place, PlaceError, ReadRequest, ReadingEnd, ReadingStatus};
 pub use reason::{
-    DeclareRefusalCause, Disconnect, DisconnectReason, OpenRefusalCause, ReadingEndCause, Refusal, RefusalCause,
-    RotationRefusalCause,
+    BindRefusalCause, DeclareRefusalCause, Disconnect, DisconnectReason, OpenRefusalCause, ReadingEndCause, Refusal,
+    RefusalCause, RotationRefusalCause,
 };
 pub use request::{Hello, TOKEN_MAX};
 pub use server::{Ask, DaemonEnd};

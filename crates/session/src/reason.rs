@@ -129,6 +129,26 @@ codes! {
         OtherOrder = 3 "other_order",
         /// As many wait at the daemon as may.
         TooMany = 4 "too_many",
+        /// The copy is bound again since, was withdrawn, or was never bound.
+        Superseded = 5 "superseded",
+    }
+}
+
+codes! {
+    /// Why a copy of a program was not bound.
+    BindRefusalCause {
+        /// The daemons keep no order that lasts.
+        Unsupported = 1 "unsupported",
+        /// The position belongs to another order than the daemon's.
+        OtherOrder = 2 "other_order",
+        /// The copy has another epoch than the one that was to be replaced.
+        Superseded = 3 "superseded",
+        /// All copies of the program are bound, another number of copies was given, or none where none is known.
+        SeatsTaken = 4 "seats_taken",
+        /// The order knows as many holders and copies as it can.
+        Full = 5 "full",
+        /// As many wait at the daemon as may.
+        TooMany = 6 "too_many",
     }
 }
 

@@ -12,12 +12,14 @@
 //! | 08-0a | questions: see [`crate::listing`] | |
 //! | 0b, 0e | read by position: see [`crate::reading`] | |
 //! | 0c, 0d | producers: see [`crate::numbering`] | |
-//! | 0f | checkpoints: see [`crate::declaring`] | |
+//! | 0f, 23 | checkpoints: see [`crate::declaring`] | |
+//! | 21, 22 | copies of programs: see [`crate::copies`] | |
 //! | 20 | the next key: see [`crate::keys`] | |
 //! | 11-15 | multicast; the second digit is the service | targets, payload |
 //!
 //! Joins, leaves and multicasts are numbered.
-use crate::declaring::{DECLARE, DeclareRequest};
+use crate::copies::{ASK_COPIES, BIND, read_bind};
+use crate::declaring::{DECLARE, DECLARE_BOUND, DeclareRequest, read_holder};
 use crate::frame::{self, HEAD_LEN, Head};
 use crate::keys::ROTATE;
 use crate::listing::{self, ListQuery};
@@ -27,7 +29,7 @@ use crate::{MAGIC, SlowRequest, Undo, VERSION};
 use bytes::{BufMut, BytesMut};
 use consort_group::OpenRequest;
 use consort_group::{Addressee, ClientName, Targets, targets};
-use consort_types::{Duration, GroupName, Service};
+use consort_types::{Binding, Duration, GroupName, Holder, Service};
 use consort_wire::{Malformed, Payload, Reader, append};
 
 const HELLO: u8 = 0x01;
@@ -255,6 +257,8 @@ pub(crate) enum Request {
     Open(OpenRequest),
     Forget,
     Declare(DeclareRequest),
+    Copies(Holder),
+    Bind(Binding),
     Rotate,
     Ping(u64),
     Goodbye,
@@ -303,7 +307,9 @@ pub(crate) fn decode(head: Head, body: &Payload) -> Result<Request, Malformed> {
         numbering::OPEN => Request::Open(OpenRequest::read(&mut reader)?),
         numbering::FORGET => Request::Forget,
         ROTATE => Request::Rotate,
-        DECLARE => Request::Declare(DeclareRequest::read(&mut reader)?),
+        kind @ (DECLARE | DECLARE_BOUND) => Request::Declare(DeclareRequest::read(kind, &mut reader)?),
+        ASK_COPIES => Request::Copies(read_holder(&mut reader)?),
+        BIND => Request::Bind(read_bind(&mut reader)?),
         PING => Request::Ping(reader.u64("token")?),
         GOODBYE => Request::Goodbye,
         HELLO => return Err(Malformed { what: "second hello", at: 0 }),

@@ -17,7 +17,7 @@ use consort_group::OpenRequest;
 use consort_group::ordered::{self, MulticastLayout};
 use consort_group::{ClientName, Numbered, batch};
 use consort_types::{
-    ClientId, Duration, GroupName, Incarnation, Instant, MemberId, NodeId, OfferId, OrderWait, Service,
+    Binding, ClientId, Duration, GroupName, Holder, Incarnation, Instant, MemberId, NodeId, OfferId, OrderWait, Service,
 };
 use consort_wire::{Malformed, Payload};
 use std::collections::BTreeMap;
@@ -106,6 +106,10 @@ pub enum Ask {
     Forget,
     /// To have it known what it keeps by itself; answer with [`DaemonEnd::tell`].
     Declare(DeclareRequest),
+    /// What the order knows of the copies of a holder's program; answer with [`DaemonEnd::tell`].
+    Copies(Holder),
+    /// To have a copy of a program bound; answer with [`DaemonEnd::tell`].
+    Bind(Binding),
     /// That all daemons seal with the next key; answer with [`DaemonEnd::tell`].
     Rotate,
     /// To end the session; all it sent is in the order or on its way there.
@@ -331,6 +335,11 @@ impl DaemonEnd {
             Request::Declare(request) => {
                 self.may_do_more_than_ask()?;
                 return Ok(self.settled(Ask::Declare(request)));
+            }
+            Request::Copies(holder) => return Ok(self.settled(Ask::Copies(holder))),
+            Request::Bind(binding) => {
+                self.may_do_more_than_ask()?;
+                return Ok(self.settled(Ask::Bind(binding)));
             }
             Request::Rotate => {
                 self.may_do_more_than_ask()?;

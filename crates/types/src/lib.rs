@@ -2,6 +2,7 @@
 //!
 //! Words are the field's own; `docs/glossary.md` spells them out.
 
+mod copies;
 mod holder;
 mod id;
 mod mutant;
@@ -12,6 +13,7 @@ mod service;
 mod time;
 mod view;
 
+pub use copies::{Binding, Copies, Seat};
 pub use holder::{Holder, HolderError};
 pub use id::{
     ClientId, ClusterId, ConfigHash, Incarnation, MemberId, MessageId, NodeId, OfferId, OrderStream, Position, Seq,

@@ -13,6 +13,8 @@ pub enum OrderWait {
     Slow(NodeId),
     /// This client of this node, which does not read: its groups take nothing new until it does.
     SlowClient(NodeId, ClientId),
+    /// Copies of programs, which have not kept what the log holds for them: it is as full as it may be.
+    Retention,
 }
 
 impl OrderWait {
@@ -23,11 +25,12 @@ impl OrderWait {
             Self::Membership => "membership",
             Self::Slow(_) => "slow",
             Self::SlowClient(..) => "slow_client",
+            Self::Retention => "retention",
         }
     }
 }
 
-/// `window`, `membership`, `slow:n3`, `slow_client:c7@n3`.
+/// `window`, `membership`, `slow:n3`, `slow_client:c7@n3`, `retention`.
 impl fmt::Display for OrderWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

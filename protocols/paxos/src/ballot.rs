@@ -1,5 +1,6 @@
 //! Names that are never used twice: logs, ballots, values; and sets of votes by incarnation.
-use consort_types::{Holder, Incarnation, MemberId, NodeId};
+use crate::checkpoints::Statement;
+use consort_types::{Incarnation, MemberId, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -81,13 +82,8 @@ pub enum Item {
     Primary(u64),
     /// A value, whose payload travels by itself.
     Value(ValueId),
-    /// A program keeps by itself what stands below a place, or holds nothing any more.
-    Declare {
-        /// Which copy of which program.
-        holder: Holder,
-        /// The first place that it does not keep yet.
-        from: Option<u64>,
-    },
+    /// What a program says of one of its copies.
+    Declare(Box<Statement>),
     /// The slots below this one are nobody's.
     Skip(u64),
 }

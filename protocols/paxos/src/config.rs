@@ -35,6 +35,8 @@ pub struct Config {
     pub retain: usize,
     /// For how long they are retained at most; zero means without such a limit.
     pub retain_for: Duration,
+    /// What is done once four times `retain` is held for copies of programs.
+    pub on_budget: OnBudget,
     /// How many bytes of accepted messages may wait, for each class.
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
@@ -63,6 +65,25 @@ impl Storage {
             Self::Memory => "memory",
             Self::Async => "async",
             Self::Sync => "sync",
+        }
+    }
+}
+
+/// What is done once the log holds as much for copies of programs as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnBudget {
+    /// Messages of clients wait until the copies have made checkpoints.
+    Wait,
+    /// The oldest part goes. If all daemons stop then, the programs that lacked it lose it.
+    LetGo,
+}
+
+impl OnBudget {
+    /// Its name in the configuration.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Wait => "wait",
+            Self::LetGo => "let_go",
         }
     }
 }
@@ -99,6 +120,7 @@ impl Config {
             retry: Duration::from_millis(50),
             retain: 256 << 20,
             retain_for: Duration::ZERO,
+            on_budget: OnBudget::Wait,
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
             #[cfg(feature = "mutants")]

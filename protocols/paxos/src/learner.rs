@@ -1,6 +1,8 @@
 //! What is decided, and what follows from it: the same at every node, whoever reads it and when.
 use crate::ballot::{Item, ValueId};
 use crate::checkpoints::Declared;
+#[cfg(feature = "mutants")]
+use crate::checkpoints::Statement;
 use consort_types::MemberId;
 use consort_wire::pack::Body;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -96,7 +98,7 @@ impl Checkpoint {
             //= X47
             Item::Primary(number) => *number == present.number && !present.primary,
             Item::Skip(to) => *to > self.slots + 1,
-            Item::Nothing | Item::Declare { .. } => false,
+            Item::Nothing | Item::Declare(_) => false,
         }
     }
 
@@ -120,9 +122,9 @@ impl Checkpoint {
                 self.present.primary = true;
                 Meaning::Primary
             }
-            (Item::Declare { holder, from }, _) => {
+            (Item::Declare(statement), _) => {
                 //= X87
-                self.declared.note(holder, from);
+                self.declared.take(self.at, self.place, *statement);
                 Meaning::Nothing
             }
             (Item::Skip(to), _) if counts => {
@@ -266,7 +268,11 @@ impl Learner {
     /// Takes a value for one that counts, where a rule is broken on purpose.
     #[cfg(feature = "mutants")]
     fn misread(&mut self, item: Item) -> Item {
-        let Item::Value(mut id) = item else { return item };
+        let mut id = match item {
+            Item::Value(id) => id,
+            Item::Declare(statement) => return Item::Declare(Box::new(self.misread_statement(*statement))),
+            _ => return item,
+        };
         if crate::mutated!(self, AnyViewCounts) {
             id.view = self.present().number;
         }
@@ -278,6 +284,27 @@ impl Learner {
             *last = id.number - 1;
         }
         Item::Value(id)
+    }
+
+    /// Takes a statement for one that counts, or for another, where a rule is broken on purpose.
+    #[cfg(feature = "mutants")]
+    fn misread_statement(&self, mut statement: Statement) -> Statement {
+        let epoch_now = self.head.declared.epoch(statement.holder());
+        let program = self.head.declared.program(statement.holder());
+        match &mut statement {
+            Statement::Bind(bind) => {
+                if crate::mutated!(self, BindsAnyTime) {
+                    bind.replaces = epoch_now;
+                }
+                let known = program.and_then(|program| program.seats().get(&bind.holder)?.bound.as_ref());
+                if let Some(known) = known.filter(|_| crate::mutated!(self, BindsUpwards)) {
+                    bind.from = bind.from.max(known.from);
+                }
+            }
+            Statement::Declare { epoch, .. } if crate::mutated!(self, EpochsIgnored) => *epoch = epoch_now,
+            Statement::Declare { .. } => {}
+        }
+        statement
     }
 
     /// Retains nothing below an instance.

@@ -32,7 +32,7 @@ pub mod record;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, ConfigError, Storage};
+pub use config::{Config, ConfigError, OnBudget, Storage};
 pub use engine::Paxos;
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;

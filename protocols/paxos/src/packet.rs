@@ -16,15 +16,15 @@
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
 //! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
-//! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place |
+//! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place; programs with their copies |
 //! | 17 end | the same: where the log ends, for who asked to learn that |
-//! | 15 declare | holder, place; 0 where it holds nothing any more |
+//! | 15 declare | an item: what a program says of one of its copies |
 //! | 16 yield | ballot, who is to lead |
 use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
-use crate::checkpoints::Declared;
+use crate::checkpoints::{Bind, Bound, Declared, Program, Seat, Statement};
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{Holder, MemberId, NodeId};
+use consort_types::{Binding, Holder, MemberId, NodeId};
 use consort_wire::pack::Body;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
 use std::collections::BTreeMap;
@@ -113,12 +113,7 @@ pub enum Content {
     /// What was asked for is not retained any more; the log goes on from here.
     Checkpoint(Box<Checkpoint>),
     /// The coordinator is asked to put this into the log.
-    Declare {
-        /// Which copy of which program.
-        holder: Holder,
-        /// The first place that it does not keep yet; none where it holds nothing any more.
-        from: Option<u64>,
-    },
+    Declare(Box<Statement>),
     /// Where the log ends, as far as its sender knows.
     End(Box<Checkpoint>),
     /// The coordinator leads no more by its ballot: another is to stand at once.
@@ -217,6 +212,8 @@ const BALLOT_LEN: usize = 4 + 8 + MEMBER_LEN;
 const VALUE_ID_LEN: usize = MEMBER_LEN + 8 + 8;
 const ITEM_LEAST: usize = 1;
 const DECLARE_LEAST: usize = 10;
+const PROGRAM_LEAST: usize = 2 + 8 + 2 + SEAT_LEAST;
+const SEAT_LEAST: usize = 2 + 8 + 16;
 const LEAVING: u8 = 4;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
@@ -288,10 +285,7 @@ pub(crate) fn put_item(out: &mut BytesMut, item: &Item) {
             out.put_u8(3);
             out.put_u64(*number);
         }
-        Item::Declare { holder, from } => {
-            out.put_u8(4);
-            put_declare(out, holder, *from);
-        }
+        Item::Declare(statement) => put_statement(out, statement),
         Item::Skip(to) => {
             out.put_u8(5);
             out.put_u64(*to);
@@ -312,12 +306,8 @@ pub(crate) fn read_item(reader: &mut Reader<'_>) -> Result<Item, Malformed> {
         }
         2 => Item::Value(read_id(reader)?),
         3 => Item::Primary(bounded(reader, "number")?),
-        4 => {
-            let (holder, from) = read_declare(reader)?;
-            Item::Declare { holder, from }
-        }
         5 => Item::Skip(read_slot(reader)?),
-        _ => return Err(reader.bad("item")),
+        kind => Item::Declare(Box::new(read_statement(kind, reader)?)),
     })
 }
 
@@ -330,32 +320,155 @@ pub(crate) fn read_incarnations(reader: &mut Reader<'_>) -> Result<Incarnations,
     Ok(read_members(reader)?.into_iter().collect())
 }
 
+const DECLARE: u8 = 4;
+const DECLARE_BOUND: u8 = 6;
+const BIND: u8 = 7;
+
+fn put_statement(out: &mut BytesMut, statement: &Statement) {
+    match statement {
+        Statement::Declare { holder, epoch: 0, from } => {
+            out.put_u8(DECLARE);
+            put_declare(out, holder, *from);
+        }
+        Statement::Declare { holder, epoch, from } => {
+            out.put_u8(DECLARE_BOUND);
+            put_declare(out, holder, *from);
+            out.put_u64(*epoch);
+        }
+        Statement::Bind(Bind { holder, token, replaces, from, copies, label }) => {
+            out.put_u8(BIND);
+            put_declare(out, holder, Some(*from));
+            out.put_u64(*replaces);
+            out.put_u16(*copies);
+            out.put_u128(*token);
+            put_text(out, label);
+        }
+    }
+}
+
+fn read_statement(kind: u8, reader: &mut Reader<'_>) -> Result<Statement, Malformed> {
+    if !matches!(kind, DECLARE | DECLARE_BOUND | BIND) {
+        return Err(reader.bad("item"));
+    }
+    let before = reader.clone();
+    let (holder, from) = read_declare(reader)?;
+    match kind {
+        DECLARE => return Ok(Statement::Declare { holder, epoch: 0, from }),
+        DECLARE_BOUND => return Ok(Statement::Declare { holder, epoch: read_epoch(reader)?, from }),
+        _ => {}
+    }
+    let from = from.ok_or(before.bad("place"))?;
+    let (replaces, copies) = (bounded(reader, "epoch")?, reader.u16("copies")?);
+    let (token, label) = (read_token(reader)?, read_label(reader)?);
+    if token == 0 {
+        return Err(before.bad("token"));
+    }
+    Ok(Statement::Bind(Bind { holder, token, replaces, from, copies, label }))
+}
+
+fn read_epoch(reader: &mut Reader<'_>) -> Result<u64, Malformed> {
+    let before = reader.clone();
+    match bounded(reader, "epoch")? {
+        0 => Err(before.bad("epoch")),
+        epoch => Ok(epoch),
+    }
+}
+
+fn read_token(reader: &mut Reader<'_>) -> Result<u128, Malformed> {
+    Ok(u128::from(reader.u64("token")?) << 64 | u128::from(reader.u64("token")?))
+}
+
+/// Of a text of at most 255 bytes: those who make one have checked its length.
+fn put_text(out: &mut BytesMut, text: &str) {
+    out.put_u8(text.len() as u8);
+    out.put_slice(text.as_bytes());
+}
+
+fn read_text<'a>(reader: &mut Reader<'a>, what: &'static str) -> Result<&'a str, Malformed> {
+    let before = reader.clone();
+    let len = usize::from(reader.u8(what)?);
+    std::str::from_utf8(reader.take(len, what)?).map_err(|_| before.bad(what))
+}
+
+fn read_label(reader: &mut Reader<'_>) -> Result<Box<str>, Malformed> {
+    let before = reader.clone();
+    let label = read_text(reader, "label")?;
+    if label.len() <= Binding::LABEL_MAX { Ok(label.into()) } else { Err(before.bad("label")) }
+}
+
+fn read_holder(reader: &mut Reader<'_>) -> Result<Holder, Malformed> {
+    let before = reader.clone();
+    read_text(reader, "holder")?.parse().map_err(|_| before.bad("holder"))
+}
+
 fn put_declare(out: &mut BytesMut, holder: &Holder, from: Option<u64>) {
-    out.put_u8(holder.as_str().len() as u8);
-    out.put_slice(holder.as_str().as_bytes());
+    put_text(out, holder.as_str());
     out.put_u64(from.unwrap_or(0));
 }
 
 fn read_declare(reader: &mut Reader<'_>) -> Result<(Holder, Option<u64>), Malformed> {
-    let before = reader.clone();
-    let len = usize::from(reader.u8("holder")?);
-    let name = std::str::from_utf8(reader.take(len, "holder")?).ok().and_then(|name| name.parse().ok());
-    let from = bounded(reader, "place")?;
-    Ok((name.ok_or(before.bad("holder"))?, (from > 0).then_some(from)))
+    let (holder, from) = (read_holder(reader)?, bounded(reader, "place")?);
+    Ok((holder, (from > 0).then_some(from)))
 }
 
-fn put_declared(out: &mut BytesMut, declared: &Declared) {
-    out.put_count(declared.iter().len());
-    declared.iter().for_each(|(holder, from)| put_declare(out, holder, Some(from)));
+fn put_holders(out: &mut BytesMut, declared: &Declared) {
+    out.put_count(declared.holders().len());
+    declared.holders().for_each(|(holder, from)| put_declare(out, holder, Some(from)));
 }
 
-fn read_declared(reader: &mut Reader<'_>) -> Result<Declared, Malformed> {
-    let mut declared = Declared::default();
+fn read_holders(reader: &mut Reader<'_>) -> Result<BTreeMap<Holder, u64>, Malformed> {
+    let mut holders = BTreeMap::new();
     for _ in 0..reader.count(DECLARE_LEAST, "holders")? {
+        let before = reader.clone();
         let (holder, from) = read_declare(reader)?;
-        declared.note(holder, from);
+        holders.insert(holder, from.ok_or(before.bad("place"))?);
     }
-    Ok(declared)
+    Ok(holders)
+}
+
+/// A copy that was withdrawn has token 0, and nothing behind it.
+fn put_programs(out: &mut BytesMut, declared: &Declared) {
+    out.put_count(declared.programs().len());
+    for (_, program) in declared.programs() {
+        out.put_u16(program.copies());
+        out.put_u64(program.began());
+        out.put_count(program.seats().len());
+        for (holder, Seat { epoch, bound }) in program.seats() {
+            put_text(out, holder.as_str());
+            out.put_u64(*epoch);
+            out.put_u128(bound.as_ref().map_or(0, |bound| bound.token));
+            if let Some(Bound { from, label, .. }) = bound {
+                out.put_u64(*from);
+                put_text(out, label);
+            }
+        }
+    }
+}
+
+fn read_programs(reader: &mut Reader<'_>) -> Result<BTreeMap<Box<str>, Program>, Malformed> {
+    let n = reader.count(PROGRAM_LEAST, "programs")?;
+    (0..n).map(|_| read_program(reader)).collect()
+}
+
+fn read_program(reader: &mut Reader<'_>) -> Result<(Box<str>, Program), Malformed> {
+    let before = reader.clone();
+    let (copies, began) = (reader.u16("copies")?, bounded(reader, "began")?);
+    let n = reader.count(SEAT_LEAST, "seats")?;
+    let seats = (0..n).map(|_| read_seat(reader)).collect::<Result<BTreeMap<_, _>, _>>()?;
+    let name: Box<str> = seats.keys().next().map(Holder::program).ok_or(before.bad("seats"))?.into();
+    if seats.keys().any(|holder| holder.program() != &*name) || n > usize::from(copies) {
+        return Err(before.bad("seats"));
+    }
+    Ok((name, Program::of(copies, began, seats)))
+}
+
+fn read_seat(reader: &mut Reader<'_>) -> Result<(Holder, Seat), Malformed> {
+    let (holder, epoch) = (read_holder(reader)?, read_epoch(reader)?);
+    let bound = match read_token(reader)? {
+        0 => None,
+        token => Some(Bound { token, from: bounded(reader, "place")?, label: read_label(reader)? }),
+    };
+    Ok((holder, Seat { epoch, bound }))
 }
 
 fn put_numbers(out: &mut BytesMut, numbers: &BTreeMap<MemberId, u64>) {
@@ -380,14 +493,26 @@ pub(crate) fn put_checkpoint(out: &mut BytesMut, from: &Checkpoint) {
     out.put_u8(u8::from(*primary));
     put_numbers(out, last);
     put_numbers(out, away);
-    put_declared(out, declared);
+    put_holders(out, declared);
+    put_programs(out, declared);
 }
 
 pub(crate) fn read_checkpoint(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
+    let from = read_checkpoint_of_holders(reader)?;
+    let holders = from.declared.holders().map(|(holder, from)| (holder.clone(), from)).collect();
+    let declared = Declared::of(holders, read_programs(reader)?);
+    if declared.len() > Declared::MOST {
+        return Err(reader.bad("programs"));
+    }
+    Ok(Checkpoint { declared, ..from })
+}
+
+/// One of before programs had copies in the log.
+pub(crate) fn read_checkpoint_of_holders(reader: &mut Reader<'_>) -> Result<Checkpoint, Malformed> {
     let (at, place) = (bounded(reader, "instance")?, bounded(reader, "place")?);
     let slots = read_slot(reader)?;
     let from = read_present(reader, Checkpoint { at, place, slots, ..Checkpoint::default() })?;
-    Ok(Checkpoint { declared: read_declared(reader)?, ..from })
+    Ok(Checkpoint { declared: Declared::of(read_holders(reader)?, BTreeMap::new()), ..from })
 }
 
 /// One of before logs had slots and holders: messages alone filled slots.
@@ -539,7 +664,7 @@ impl Content {
             Self::Recover => 12,
             Self::Recovered(_) => 13,
             Self::Checkpoint(_) => 14,
-            Self::Declare { .. } => 15,
+            Self::Declare(_) => 15,
             Self::Yield { .. } => 16,
             Self::End(_) => 17,
         }
@@ -596,7 +721,7 @@ impl Content {
                 put_entries(out, entries);
             }
             Self::Checkpoint(from) | Self::End(from) => put_checkpoint(out, from),
-            Self::Declare { holder, from } => put_declare(out, holder, *from),
+            Self::Declare(statement) => put_statement(out, statement),
             Self::Yield { ballot, to } => {
                 put_ballot(out, *ballot);
                 out.put_member(*to);
@@ -637,8 +762,8 @@ impl Content {
             }
             14 => Self::Checkpoint(Box::new(read_checkpoint(reader)?)),
             15 => {
-                let (holder, from) = read_declare(reader)?;
-                Self::Declare { holder, from }
+                let kind = reader.u8("item")?;
+                Self::Declare(Box::new(read_statement(kind, reader)?))
             }
             16 => Self::Yield { ballot: read_ballot(reader)?, to: reader.member("to")? },
             17 => Self::End(Box::new(read_checkpoint(reader)?)),

@@ -9,12 +9,14 @@
 //! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
 //! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
 //! | 7 empty | nothing that stands before it counts |
-//! | 8 checkpoint | log (8), who began it, incarnations, promised ballot (22), instance (8), place (8), slots (8), view, holders |
+//! | 8 checkpoint of before copies | log (8), who began it, incarnations, promised ballot (22), instance (8), place (8), slots (8), view, holders; read |
+//! | 9 checkpoint | the same, and programs with their copies |
 use crate::ballot::{Ballot, Incarnations, Item, LogId};
 use crate::learner::Checkpoint;
 use crate::packet::{bounded, put_ballot, put_checkpoint, put_incarnations, put_item, put_members};
 use crate::packet::{
-    read_ballot, read_checkpoint, read_incarnations, read_item, read_members, read_slotless_checkpoint,
+    read_ballot, read_checkpoint, read_checkpoint_of_holders, read_incarnations, read_item, read_members,
+    read_slotless_checkpoint,
 };
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_types::MemberId;
@@ -85,7 +87,7 @@ impl Record {
         let mut out = BytesMut::new();
         match self {
             Self::Checkpoint(start) => {
-                out.put_u8(8);
+                out.put_u8(9);
                 out.put_u64(start.log.0);
                 put_members(&mut out, start.founders.iter().copied());
                 put_incarnations(&mut out, &start.incarnations);
@@ -130,10 +132,11 @@ impl Record {
                 let (promised, from) = (read_ballot(&mut reader)?, read_slotless_checkpoint(&mut reader)?);
                 Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), incarnations, promised, from }))
             }
-            8 => {
+            kind @ (8 | 9) => {
                 let (log, founders) = (LogId(reader.u64("log")?), read_members(&mut reader)?);
                 let (incarnations, promised) = (read_incarnations(&mut reader)?, read_ballot(&mut reader)?);
-                let from = read_checkpoint(&mut reader)?;
+                let from =
+                    if kind == 8 { read_checkpoint_of_holders(&mut reader) } else { read_checkpoint(&mut reader) }?;
                 Self::Checkpoint(Box::new(LogStart { log, founders, incarnations, promised, from }))
             }
             2 => Self::Incarnation(reader.member("incarnation")?),

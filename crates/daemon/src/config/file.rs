@@ -470,7 +470,12 @@ interface = "198.51.100.12"
         assert!(wrong("storage = \"disk\"").contains("async"), "{}", wrong("storage = \"disk\""));
         assert!(wrong("retain = 1000").contains("paxos.retain: "), "{}", wrong("retain = 1000"));
         assert!(wrong("retain_for = 9").contains("paxos.retain_for: "), "{}", wrong("retain_for = 9"));
-        assert!(wrong("window = 3").contains("known here: acceptors, storage, retain, retain_for, reads"));
+        let let_go = parse("consort.toml", &with("", "on_budget = \"let_go\"")).unwrap().paxos_config();
+        assert_eq!(plain.paxos_config().on_budget.name(), "wait");
+        assert_eq!(let_go.on_budget.name(), "let_go");
+        assert!(wrong("on_budget = \"stop\"").contains("paxos.on_budget: "), "{}", wrong("on_budget = \"stop\""));
+        assert!(wrong("storage = \"memory\"\non_budget = \"wait\"").contains("paxos.on_budget: "));
+        assert!(wrong("window = 3").contains("known here: acceptors, storage, retain, retain_for, on_budget, reads"));
         assert!(problems(&with("primary = \"node 2\"", "")).contains("primary: with protocol = \"paxos\""));
         let long = format!("{}[limits]\nmessage = 40_000_000\nqueue = 100_000_000\n", with("", ""));
         assert!(problems(&long).contains("limits.message: 40000000 bytes; with protocol"), "{}", problems(&long));

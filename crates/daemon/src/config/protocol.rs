@@ -2,7 +2,7 @@
 use super::reader::{self, Section};
 use super::{Profile, Scheduling, Settings};
 use consort_multiring_paxos::Reads;
-use consort_paxos::{Config as PaxosConfig, Storage};
+use consort_paxos::{Config as PaxosConfig, OnBudget, Storage};
 use consort_plato::{PlatoConfig, Prediction};
 use consort_ring::Policy;
 use consort_seal::OVERHEAD;
@@ -100,6 +100,8 @@ pub struct Paxos {
     pub retain: Option<usize>,
     /// For how long at most.
     pub retain_for: Option<Duration>,
+    /// What is done once the order is full of what copies of programs lack; where nothing is said clients wait.
+    pub on_budget: Option<OnBudget>,
     /// Which of many rings a daemon takes part in; where nothing is said all.
     pub reads: Option<Reads>,
 }
@@ -108,6 +110,14 @@ pub struct Paxos {
 pub const STORAGES: [(&str, Storage); 3] =
     [("memory", Storage::Memory), ("async", Storage::Async), ("sync", Storage::Sync)];
 
+/// What may be done once the order is full, by name.
+const ON_BUDGET: [(&str, OnBudget); 2] =
+    [(OnBudget::Wait.name(), OnBudget::Wait), (OnBudget::LetGo.name(), OnBudget::LetGo)];
+
+/// Why `on_budget` is refused.
+pub const ON_BUDGET_UNUSED: &str =
+    "with storage = \"memory\" nothing is kept for copies of programs; leave it out, or use \"sync\" or \"async\"";
+
 /// Reads the section `[paxos]`.
 pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
     let acceptors = section.numbers("acceptors", 1..=u16::MAX);
@@ -115,6 +125,7 @@ pub fn read_paxos(section: &mut Section<'_, '_>, paxos: &mut Paxos) {
     paxos.storage = section.choice("storage", &STORAGES);
     paxos.retain = section.number("retain", RETAIN_LEAST..=RETAIN_MOST);
     paxos.retain_for = section.duration("retain_for");
+    paxos.on_budget = section.choice("on_budget", &ON_BUDGET);
     paxos.reads = section.choice("reads", &Reads::NAMED);
     section.finish();
 }
@@ -248,6 +259,7 @@ impl Settings {
         config.storage = self.paxos.storage.unwrap_or(config.storage);
         config.retain = self.paxos.retain.unwrap_or(config.retain);
         config.retain_for = self.paxos.retain_for.unwrap_or(config.retain_for);
+        config.on_budget = self.paxos.on_budget.unwrap_or(config.on_budget);
         config.message_max = ring.message_max;
         config.queue_bytes = ring.queue_bytes;
         config
@@ -261,6 +273,9 @@ impl Settings {
         if self.paxos.reads.is_some() {
             let remedy = "there is one ring; leave it out, or take protocol = \"multiring-paxos\"";
             return Err(("paxos.reads", remedy.into()));
+        }
+        if self.paxos.on_budget.is_some() && self.paxos_config().storage == Storage::Memory {
+            return Err(("paxos.on_budget", ON_BUDGET_UNUSED.into()));
         }
         let most = consort_net::LINK_MESSAGE_MAX;
         if self.ring.message_max > most {

@@ -1,5 +1,5 @@
 //! The rings of Multi-Ring Paxos, `[[ring]]`, and which groups live on which.
-use super::protocol::STORAGES;
+use super::protocol::{ON_BUDGET_UNUSED, STORAGES};
 use super::reader::Section;
 use super::{NodeAddress, Protocol, Settings, Storage, list};
 use consort_multiring_paxos::{Config as MultiRingPaxosConfig, Reads, Ring, RingId};
@@ -207,6 +207,9 @@ impl Settings {
         }
         if let Some(storage) = self.paxos.storage.filter(|storage| *storage != Storage::Memory) {
             return Err(("paxos.storage", only_memory(storage)));
+        }
+        if self.paxos.on_budget.is_some() {
+            return Err(("paxos.on_budget", ON_BUDGET_UNUSED.into()));
         }
         let config = self.multiring_paxos_config();
         let most = consort_net::LINK_MESSAGE_MAX - consort_multiring_paxos::packet::HEADER;

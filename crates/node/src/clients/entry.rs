@@ -3,7 +3,7 @@ use crate::clients::client_session::ClientSession;
 use crate::clients::slow_terms::{SlowState, SlowTerms};
 use consort_session::listing::{Connection, ConnectionStage, Transport};
 use consort_session::{Limits, SlowPolicy};
-use consort_types::{ClientId, Instant, NodeId};
+use consort_types::{ClientId, Instant, OrderWait};
 
 #[derive(Debug)]
 pub(crate) struct ClientRecord {
@@ -23,7 +23,7 @@ pub(crate) struct ClientRecord {
     pub terms: SlowTerms,
     pub slow: SlowState,
     /// Its next request waits for this client, which does not read.
-    pub waits_for: Option<(NodeId, ClientId)>,
+    pub waits_for: Option<OrderWait>,
     /// Who it is, for the log.
     pub identity: String,
     /// What its output costs.

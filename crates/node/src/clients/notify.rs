@@ -193,7 +193,7 @@ impl Sessions {
         let mut most = Waits::No;
         for client in waiting {
             let held = self.all.get(&client).and_then(|entry| entry.waits_for);
-            let cause = held.map(|(node, by)| OrderWait::SlowClient(node, by)).or(cause);
+            let cause = held.or(cause);
             self.tell_with(client, |session| most = most.max(session.tell_waiting(cause)));
         }
         if let Some(cause) = cause.or_else(|| self.held_by()).filter(|_| most == Waits::Long) {

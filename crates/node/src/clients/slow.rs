@@ -271,11 +271,11 @@ impl Sessions {
         self.slow.changed = holding.copied().collect();
     }
 
-    /// A client's next request waits for another client, until [`Self::release_held`].
-    pub(crate) fn hold_back(&mut self, client: ClientId, by: (NodeId, ClientId)) {
+    /// A client's next request waits for another client, or for room in the log, until [`Self::release_held`].
+    pub(crate) fn hold_back(&mut self, client: ClientId, cause: OrderWait) {
         if let Some(entry) = self.all.get_mut(&client) {
             entry.paused = true;
-            entry.waits_for = Some(by);
+            entry.waits_for = Some(cause);
             self.slow.held.push(client);
         }
     }
@@ -285,10 +285,9 @@ impl Sessions {
         self.all.get(&client).is_some_and(|entry| entry.waits_for.is_some())
     }
 
-    /// For whom the client waits that waited first.
+    /// What the client waits for that waited first.
     pub(crate) fn held_by(&self) -> Option<OrderWait> {
-        let by = |client: &ClientId| self.all.get(client)?.waits_for;
-        self.slow.held.iter().find_map(by).map(|(node, client)| OrderWait::SlowClient(node, client))
+        self.slow.held.iter().find_map(|client| self.all.get(client)?.waits_for)
     }
 
     /// Who is made to leave its groups.
@@ -301,7 +300,7 @@ impl Sessions {
         self.all.get(&client).is_some_and(|entry| entry.session.slow().is_some())
     }
 
-    /// Those that wait for other clients try again.
+    /// Those that wait for other clients, or for room in the log, try again.
     pub(crate) fn release_held(&mut self) {
         for client in std::mem::take(&mut self.slow.held) {
             if let Some(entry) = self.all.get_mut(&client) {

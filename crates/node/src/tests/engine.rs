@@ -2,12 +2,12 @@
 //! before the next tick.
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, DeclareProgress, Delivery, Destination, Engine, Fact, Lane, Link, Malformed,
-    Offers, Output, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
+    AcrossPartitions, Arrival, Capability, Declaration, DeclareProgress, Delivery, Destination, Engine, Fact, Lane,
+    Link, Malformed, Offers, Output, Overfull, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
 };
 use consort_types::{
-    Class, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary, Service,
-    Ticket, View, ViewCause, ViewId, ViewKind,
+    Class, Copies, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary,
+    Service, Ticket, View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
 use std::collections::VecDeque;
@@ -71,6 +71,8 @@ pub(super) struct Sequencer {
     /// What it was asked to declare, and what it answers the third time.
     pub declared: Vec<(String, Option<Position>)>,
     pub declaring: DeclareProgress,
+    /// Why messages of clients wait.
+    pub overfull: Option<Overfull>,
     /// Whether it can show again what it was given.
     pub replays: bool,
     /// All that has its place.
@@ -120,6 +122,7 @@ impl Sequencer {
             numbered: 0,
             declared: Vec::new(),
             declaring: DeclareProgress::Stands,
+            overfull: None,
             replays: true,
             log: Vec::new(),
             oldest: 1,
@@ -349,12 +352,26 @@ impl Engine for Sequencer {
         self.held = from;
     }
 
-    fn declare(&mut self, _now: Instant, holder: &Holder, from: Option<Position>) -> DeclareProgress {
+    fn declare(&mut self, _now: Instant, declaration: &Declaration) -> DeclareProgress {
         if !self.replays {
             return DeclareProgress::Unsupported;
         }
-        self.declared.push((holder.to_string(), from));
-        if self.declared.len() < 3 { DeclareProgress::Pending } else { self.declaring }
+        let from = match declaration {
+            Declaration::Keep { from, .. } => Some(*from),
+            Declaration::Bind(binding) => Some(binding.from),
+            Declaration::Withdraw(_) => None,
+        };
+        self.declared.push((declaration.holder().to_string(), from));
+        if self.declared.len() < 3 { DeclareProgress::Pending } else { self.declaring.clone() }
+    }
+
+    fn copies(&self, holder: &Holder) -> Copies {
+        let copies = Copies::unsupported(holder.clone());
+        Copies { lasts: self.replays, order: if self.replays { self.order } else { 0 }, ..copies }
+    }
+
+    fn overfull(&self) -> Option<&Overfull> {
+        self.overfull.as_ref()
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {

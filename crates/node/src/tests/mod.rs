@@ -309,6 +309,11 @@ fn line(event: &DaemonEvent) -> Option<String> {
                 status.refused.as_ref().map_or(String::new(), |refusal| format!(": {}, {refusal}", refusal.cause));
             Some(format!("declared {}{refused}", status.holder))
         }
+        DaemonEvent::Copies(copies) => Some(format!("copies of {}: order {}", copies.holder, copies.order)),
+        DaemonEvent::Bound(bound) => Some(match &bound.outcome {
+            Ok(epoch) => format!("bound {} as {epoch}", bound.holder),
+            Err(refusal) => format!("not bound {}: {}, {refusal}", bound.holder, refusal.cause),
+        }),
         DaemonEvent::Offer(offer) => {
             let message = line(&DaemonEvent::Message(offer.message.clone()))?;
             Some(format!("+{} in {} us {message}", offer.number, offer.free.as_micros()))

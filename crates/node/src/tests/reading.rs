@@ -466,7 +466,7 @@ fn members_that_want_it_are_told_where_messages_stand() {
 
 fn declare(world: &mut World, client: usize, order: u64, holder: &str, from: u64) {
     let from = (from > 0).then_some(Position(from));
-    world.client(client).declare(&DeclareRequest { order, holder: holder.parse().unwrap(), from });
+    world.client(client).declare(&DeclareRequest { order, holder: holder.parse().unwrap(), from, epoch: 0 });
     world.settle();
 }
 

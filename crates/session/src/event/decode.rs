@@ -2,11 +2,12 @@
 use super::{
     CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, INCARNATION,
     MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
-    PROGRESS, Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING,
-    WELCOME, WINDOW, WaitNotice, Welcome,
+    PROGRESS, Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, SLOW, SLOW_CLIENT, STATUS,
+    VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
+use crate::copies::read_copies;
 use crate::{
-    DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause,
+    Bound, DeclareStatus, Disconnect, DisconnectReason, Place, ProducerStatus, ReadingStatus, Refusal, RefusalCause,
     RotationStatus, text,
 };
 use bytes::Bytes;
@@ -67,6 +68,12 @@ impl DaemonEvent {
 fn read_seldom(kind: u8, reader: &mut Reader<'_>) -> Result<DaemonEvent, Malformed> {
     if let Some(status) = DeclareStatus::read(kind, reader)? {
         return Ok(DaemonEvent::Declared(status));
+    }
+    if let Some(copies) = read_copies(kind, reader)? {
+        return Ok(DaemonEvent::Copies(copies));
+    }
+    if let Some(bound) = Bound::read(kind, reader)? {
+        return Ok(DaemonEvent::Bound(bound));
     }
     if let Some(status) = RotationStatus::read(kind, reader)? {
         return Ok(DaemonEvent::Rotated(status));
@@ -177,6 +184,7 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
     let cause = match (cause, node) {
         (WINDOW, 0) => OrderWait::Window,
         (MEMBERSHIP, 0) => OrderWait::Membership,
+        (RETENTION, 0) => OrderWait::Retention,
         (SLOW, node) => OrderWait::Slow(NodeId(node)),
         (SLOW_CLIENT, node) => OrderWait::SlowClient(NodeId(node), ClientId(reader.u32("client")?)),
         _ => return Err(reader.bad("cause")),

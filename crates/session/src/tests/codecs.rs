@@ -234,11 +234,11 @@ fn every_event_reads_back() {
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
     let slow = [OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))];
     let client = OrderWait::SlowClient(NodeId(3), ClientId(u32::MAX));
-    for cause in [OrderWait::Window, OrderWait::Membership, client].into_iter().chain(slow) {
+    for cause in [OrderWait::Window, OrderWait::Membership, OrderWait::Retention, client].into_iter().chain(slow) {
         let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
-    for (cause, node) in [(0, 0), (1, 3), (2, 3), (5, 0), (255, 0)] {
+    for (cause, node) in [(0, 0), (1, 3), (2, 3), (6, 0), (255, 0)] {
         let body = [&[0; 8][..], &[cause, 0, node]].concat();
         assert_eq!(DaemonEvent::decode(0x8f, body.into()).unwrap_err().what, "cause");
     }
@@ -385,10 +385,11 @@ fn a_text_too_long_for_its_frame_is_cut_between_characters() {
 #[test]
 fn every_checkpoint_reads_back_and_no_mutation_panics() {
     let holder = |name: &str| name.parse::<consort_types::Holder>().unwrap();
-    for (order, from, name) in
-        [(7, Some(Position(9)), "ledger/2"), (0, None, "x"), (u64::MAX, Some(Position(1)), "a/b")]
+    let (some, first) = (Some(Position(9)), Some(Position(1)));
+    for (order, from, name, epoch) in
+        [(7, some, "ledger/2", 0), (0, None, "x", 0), (u64::MAX, first, "a/b", 0), (7, some, "ledger/2", u64::MAX)]
     {
-        let request = crate::DeclareRequest { order, holder: holder(name), from };
+        let request = crate::DeclareRequest { order, holder: holder(name), from, epoch };
         let frame = written(|out| request.put(out));
         let head = |len: usize| Head { kind: frame[HEAD_LEN - 1], len: HEAD_LEN + len };
         let decode = |body: &[u8]| request::decode(head(body.len()), &Bytes::copy_from_slice(body).into());
@@ -402,6 +403,85 @@ fn every_checkpoint_reads_back_and_no_mutation_panics() {
         let status = crate::DeclareStatus { holder: holder("ledger/2"), refused };
         let frame = written(|out| status.put(out));
         assert_eq!(read(&frame), DaemonEvent::Declared(status));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| {
+            drop(DaemonEvent::decode(frame[HEAD_LEN - 1], Bytes::copy_from_slice(bytes)));
+        });
+    }
+}
+
+fn decode_request(frame: &[u8]) -> Result<request::Request, consort_wire::Malformed> {
+    let head = Head { kind: frame[HEAD_LEN - 1], len: frame.len() };
+    request::decode(head, &Bytes::copy_from_slice(&frame[HEAD_LEN..]).into())
+}
+
+#[test]
+fn every_binding_reads_back_and_no_mutation_panics() {
+    let holder = |name: &str| name.parse::<consort_types::Holder>().unwrap();
+    let (replaces, from) = (u64::MAX, Position(3));
+    let binding = |token, label: &str| consort_types::Binding {
+        order: 7,
+        holder: holder("store/2"),
+        token,
+        replaces,
+        from,
+        copies: 3,
+        label: label.into(),
+    };
+    let longest = "ä".repeat(64);
+    for label in ["", "s1 at 10.0.0.1", &longest] {
+        let frame = written(|out| crate::copies::put_bind(&binding(u128::MAX - 9, label), out));
+        assert!(frame.len() <= HEAD_LEN + request::BODY_MAX);
+        assert_eq!(decode_request(&frame), Ok(request::Request::Bind(binding(u128::MAX - 9, label))));
+        consort_wire::mutate::each(&frame, 2_000, |bytes| {
+            drop((bytes.len() > HEAD_LEN).then(|| decode_request(bytes)))
+        });
+    }
+    let cut = written(|out| crate::copies::put_bind(&binding(1, &format!("x{longest}")), out));
+    let expected = binding(1, &format!("x{}", "ä".repeat(63)));
+    assert_eq!(decode_request(&cut), Ok(request::Request::Bind(expected)), "what is too long is cut between letters");
+    let no_token = written(|out| crate::copies::put_bind(&binding(0, ""), out));
+    assert_eq!(decode_request(&no_token).unwrap_err().what, "binding");
+    let question = written(|out| crate::copies::put_ask_copies(&holder("store/1"), out));
+    assert_eq!(decode_request(&question), Ok(request::Request::Copies(holder("store/1"))));
+    let causes = crate::BindRefusalCause::ALL.iter();
+    let refusals = causes.map(|cause| Err(crate::BindRefusal { cause: *cause, text: "what to do".into() }));
+    for outcome in refusals.chain([Ok(9), Ok(u64::MAX)]) {
+        let bound = crate::Bound { holder: holder("store/2"), token: u128::MAX, outcome };
+        let frame = written(|out| bound.put(out));
+        assert_eq!(read(&frame), DaemonEvent::Bound(bound));
+        consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| {
+            drop(DaemonEvent::decode(frame[HEAD_LEN - 1], Bytes::copy_from_slice(bytes)));
+        });
+    }
+}
+
+#[test]
+fn every_table_of_copies_reads_back_and_no_mutation_panics() {
+    let holder = |name: &str| name.parse::<consort_types::Holder>().unwrap();
+    let seat = |name, epoch, token, from, label: &str| consort_types::Seat {
+        holder: holder(name),
+        epoch,
+        token,
+        from: Position(from),
+        label: label.into(),
+    };
+    let none = consort_types::Copies::unsupported(holder("store"));
+    let some = consort_types::Copies {
+        order: 7,
+        lasts: true,
+        copies: 3,
+        began: Position(1),
+        first: Position(2),
+        last: Position(900),
+        held: 1 << 40,
+        budget: 1 << 41,
+        voters: 5,
+        seats: vec![seat("store/1", 9, u128::MAX, 7, "s1 at 10.0.0.1"), seat("store/2", 11, 0, 0, "")],
+        ..none.clone()
+    };
+    for copies in [none, some] {
+        let frame = written(|out| crate::copies::put_copies(&copies, out));
+        assert_eq!(read(&frame), DaemonEvent::Copies(copies));
         consort_wire::mutate::each(&frame[HEAD_LEN..], 2_000, |bytes| {
             drop(DaemonEvent::decode(frame[HEAD_LEN - 1], Bytes::copy_from_slice(bytes)));
         });

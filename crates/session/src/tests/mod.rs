@@ -87,6 +87,8 @@ impl Pair {
                 | Ask::Open(_)
                 | Ask::Forget
                 | Ask::Declare(_)
+                | Ask::Copies(_)
+                | Ask::Bind(_)
                 | Ask::Rotate
                 | Ask::Goodbye => {}
             }

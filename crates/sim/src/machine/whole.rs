@@ -424,6 +424,7 @@ impl<E: Engine> Whole<E> {
             DaemonEvent::Reading(status) => self.on_reading(at, &status),
             DaemonEvent::Producer(status) => self.on_producer(at, &status),
             DaemonEvent::Incarnation(_) | DaemonEvent::Declared(_) | DaemonEvent::Rotated(_) => {}
+            DaemonEvent::Copies(_) | DaemonEvent::Bound(_) => {}
             DaemonEvent::View(view) => {
                 self.note_view(at, view.id);
                 self.view_election(at, view.kind, view.id.number);

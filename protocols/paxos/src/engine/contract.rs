@@ -6,11 +6,11 @@ use crate::coordinator::Role;
 use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Advice, Arrival, Capability, DeclareProgress, Delivery, Engine, Fact, Lane, Link, Offers, Output,
-    PeerReach, Refused, Retained, Submission,
+    AcrossPartitions, Advice, Arrival, Capability, Declaration, DeclareProgress, Delivery, Engine, Fact, Lane, Link,
+    Offers, Output, Overfull, PeerReach, Refused, Retained, Submission,
 };
 use consort_types::{
-    Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
+    Copies, Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
 };
 
 /// How long a node that leaves waits for its messages and for the others to let it go.
@@ -148,10 +148,18 @@ impl Engine for Paxos {
         self.held = from;
     }
 
-    fn declare(&mut self, now: Instant, holder: &Holder, from: Option<Position>) -> DeclareProgress {
-        let progress = self.ask_to_declare(now, holder, from.map(|from| from.0));
+    fn declare(&mut self, now: Instant, declaration: &Declaration) -> DeclareProgress {
+        let progress = self.ask_to_declare(now, declaration);
         self.settle(now);
         progress
+    }
+
+    fn copies(&self, holder: &Holder) -> Copies {
+        self.copies_of(holder)
+    }
+
+    fn overfull(&self) -> Option<&Overfull> {
+        self.overfull.as_deref()
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
@@ -179,7 +187,7 @@ impl Paxos {
         see("instances_decided", c.decided);
         see("instances_known", self.learner.next());
         see("instances_retained", self.learner.next() - self.learner.first().at);
-        see("checkpoints_declared", self.learner.head().declared.iter().len() as u64);
+        see("checkpoints_declared", self.learner.head().declared.len() as u64);
         see("retained_bytes", self.learner.bytes() as u64);
         see("checkpoints_taken", c.jumps);
         see("instances_learnt", c.learnt);
@@ -230,7 +238,7 @@ impl Paxos {
         let (view, next, first) = (self.learner.present().number, self.learner.next(), self.learner.first().at);
         let storage = self.config.storage.name();
         let mut holders = String::new();
-        for (holder, from) in self.learner.head().declared.iter() {
+        for (holder, from) in self.learner.head().declared.holders() {
             holders.push_str(if holders.is_empty() { ", holds for " } else { " and " });
             holders.push_str(&format!("{holder} from {from} on"));
         }

@@ -10,7 +10,7 @@ use crate::learner::{Learner, Pool};
 use crate::packet::{Beat, Content, Lead, Packet};
 use crate::proposer::Proposer;
 use bytes::Bytes;
-use consort_order::{Destination, Lane, Output};
+use consort_order::{Destination, Lane, Output, Overfull};
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId, Position, Rng, Ticket, View};
 use consort_wire::pack::Body;
 use replay::Places;
@@ -87,6 +87,8 @@ pub struct Paxos {
     held: Option<Position>,
     /// Checkpoints of programs that are to be declared.
     requests: DeclareRequests,
+    /// Why messages of clients wait, while the log is full.
+    overfull: Option<Box<Overfull>>,
     /// The first instance that is yet to be merged with other logs.
     unmerged: Option<u64>,
     /// It is not to be let in yet: it has other logs to read first.
@@ -258,6 +260,7 @@ impl Paxos {
             timeline: Timeline::default(),
             held: None,
             requests: DeclareRequests::default(),
+            overfull: None,
             unmerged: None,
             reserved: false,
             awaited: false,
@@ -363,7 +366,7 @@ impl Paxos {
             Content::Recovered(recovered) => self.on_recovered(now, from, *recovered),
             Content::Checkpoint(start) => self.on_checkpoint(now, *start),
             Content::End(end) => self.on_end(now, *end),
-            Content::Declare { holder, from } => self.on_declare(now, holder, from),
+            Content::Declare(statement) => self.on_declare(now, *statement),
             Content::Yield { ballot, to } => self.on_yield(now, from, ballot, to),
         }
     }

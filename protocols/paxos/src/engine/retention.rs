@@ -1,19 +1,22 @@
 //! What is retained of the log, in memory and on the disk, and what becomes of a node that missed more.
 use super::{Paxos, Then};
 use crate::acceptor::Accepted;
-use crate::config::Storage;
+use crate::checkpoints::Program;
+use crate::config::{OnBudget, Storage};
 use crate::coordinator::Role;
 use crate::learner::Checkpoint;
 use crate::record::{LogStart, Record};
 use bytes::Bytes;
-use consort_order::Output;
+use consort_order::{Output, Overfull};
 use consort_types::{Duration, Instant, Ticket};
 use std::collections::VecDeque;
 
 /// Records go from the disk by so many bytes at a time.
 const CHUNK: usize = 1 << 20;
-/// For a member that is slow to read up to so many times more is retained.
+/// For a member that is slow to read up to so many times more is retained. For copies of programs it is the budget.
 const PATIENCE: usize = 4;
+/// With so many times more the messages of all clients wait.
+const HARD: usize = 5;
 /// In how many steps time passes for what is retained.
 const STEPS: u32 = 64;
 
@@ -81,18 +84,75 @@ impl Paxos {
     /// Lets go what need not be retained any more.
     pub(super) fn retain(&mut self, now: Instant) {
         //= X80
-        let (bytes, limit) = (self.learner.bytes(), self.config.retain);
-        let mut to = self.outdated(now);
-        if bytes > limit + limit / 8 {
-            to = to.max(self.learner.within(limit));
+        let (first, limit) = (self.learner.first().at, self.config.retain);
+        let outdated = self.outdated(now);
+        let is_over = self.learner.bytes() > limit + limit / 8;
+        if (is_over || outdated > first)
+            && let to = self.still_needed(now)
+            && to > first
+        {
+            let within = if is_over { self.learner.within(limit) } else { first };
+            self.let_go(now, to.min(outdated.max(within)));
         }
-        if bytes <= limit * PATIENCE {
-            to = to.min(self.needed(now)).min(self.unread()).min(self.undeclared());
-        }
+        self.look_at_budget();
+    }
+
+    fn let_go(&mut self, now: Instant, to: u64) {
         if to > self.learner.first().at {
             self.learner.trim(to);
             self.trim_disk(now);
         }
+    }
+
+    /// The first instance that is retained for somebody, within bounds.
+    fn still_needed(&self, now: Instant) -> u64 {
+        let is_patient = self.learner.bytes() <= self.budget();
+        let others =
+            if is_patient { self.needed(now).min(self.unread()).min(self.undeclared()) } else { self.learner.next() };
+        //= X105
+        let lets_go = self.config.on_budget == OnBudget::LetGo || crate::mutated!(self.config, BudgetLetsGo);
+        if is_patient || !lets_go { others.min(self.lacked()) } else { others }
+    }
+
+    /// So much is held for copies of programs before messages wait, in bytes.
+    pub(super) const fn budget(&self) -> usize {
+        self.config.retain.saturating_mul(PATIENCE)
+    }
+
+    /// The first instance that a majority of the copies of some program lacks.
+    fn lacked(&self) -> u64 {
+        //= X105
+        let needed = self.learner.head().declared.needed_by_copies();
+        #[cfg(feature = "mutants")]
+        let needed = self.misjudged().or(needed);
+        needed.map_or(self.learner.next(), |from| self.instance_of(from))
+    }
+
+    /// The same where a rule is broken on purpose.
+    #[cfg(feature = "mutants")]
+    fn misjudged(&self) -> Option<u64> {
+        let programs = self.learner.head().declared.programs().map(|(_, program)| program);
+        if crate::mutated!(self.config, UnboundCopiesIgnored) {
+            return programs.map(|program| program.kept_by(program.bound() / 2 + 1)).min();
+        }
+        programs.map(|program| program.kept_by(1)).min().filter(|_| crate::mutated!(self.config, TrimsByAny))
+    }
+
+    /// Whose messages wait, where copies of programs hold back more than may be held.
+    fn look_at_budget(&mut self) {
+        //= X107
+        if self.learner.bytes() <= self.budget() {
+            if self.overfull.is_some() {
+                self.overfull = None;
+            }
+            return;
+        }
+        let beyond = self.learner.within(self.budget());
+        let holds_back = |program: &Program| program.needed().is_some_and(|from| self.instance_of(from) < beyond);
+        let programs = self.learner.head().declared.programs().filter(|(_, program)| holds_back(program));
+        let programs: Vec<Box<str>> = programs.map(|(name, _)| name.into()).collect();
+        let all = self.learner.bytes() > self.config.retain.saturating_mul(HARD);
+        self.overfull = (!programs.is_empty()).then(|| Box::new(Overfull { programs, all }));
     }
 
     /// What is retained longer than it is to be ends here.
@@ -127,9 +187,9 @@ impl Paxos {
     /// The first instance that a majority of the copies of some program does not keep.
     fn undeclared(&self) -> u64 {
         //= X87
-        let needed = self.learner.head().declared.needed();
+        let needed = self.learner.head().declared.needed_by_holders();
         let needed = needed.filter(|_| !crate::mutated!(self.config, DeclaredIgnored));
-        needed.map(|from| self.instance_of(from)).fold(self.learner.next(), u64::min)
+        needed.map_or(self.learner.next(), |from| self.instance_of(from))
     }
 
     /// In which instance a place came; the next one for what has yet to come.
@@ -226,6 +286,7 @@ impl Paxos {
         self.learner.jump(from);
         self.write_on(now);
         self.take_decided(now);
+        self.look_at_budget();
         (self.asked.until, self.asked.wait) = (now, Default::default());
         self.learn(now);
     }

@@ -2,6 +2,7 @@
 use super::body;
 use super::solo::{ME, Solo, ballot, beat, named, other, recovered};
 use crate::ballot::{Ballot, Incarnations, Item};
+use crate::checkpoints::{Bind, Statement};
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Beat, Content, Packet, Told, Value};
 use bytes::BytesMut;
@@ -14,6 +15,15 @@ fn view(number: u64, after: u64) -> Item {
     Item::View { number, after, members: vec![ME, other(1), other(2)] }
 }
 
+fn statement(far: u64) -> Statement {
+    Statement::Declare { holder: "ledger".parse().unwrap(), epoch: 0, from: Some(far) }
+}
+
+fn bind(far: u64) -> Statement {
+    let holder = "store/1".parse().unwrap();
+    Statement::Bind(Bind { holder, token: u128::MAX, replaces: far, from: far, copies: u16::MAX, label: "x".into() })
+}
+
 /// Packets that name instances, rounds, views and turns far beyond any that there are.
 fn packets(far: u64, own: Ballot) -> Vec<Content> {
     let high = ballot(far, other(2));
@@ -21,9 +31,9 @@ fn packets(far: u64, own: Ballot) -> Vec<Content> {
     let hole = Told { next: 0, accepted: vec![(far, high, Item::Nothing)], incarnations: Incarnations::default() };
     let incarnations: Incarnations = [MemberId::new(1, far), MemberId::new(0, far)].into_iter().collect();
     let present = Present { number: far, ..Present::default() };
-    let holder: consort_types::Holder = "ledger".parse().unwrap();
-    let declare = Item::Declare { holder: holder.clone(), from: Some(far) };
+    let declare = Item::Declare(Box::new(statement(far)));
     let (value, skip) = (Item::Value(named(ME, far, far)), Item::Skip(far));
+    let binds = [0, far].map(|far| Item::Declare(Box::new(bind(far))));
     let items = [Item::Nothing, view(far, far - 1), view(far, 0), Item::Primary(far), value, declare, skip];
     let mut packets = vec![
         Content::Beat(Box::new(Beat { next: far, view: far, number: far, echo: Some((own, far)), ..beat(high) })),
@@ -45,9 +55,10 @@ fn packets(far: u64, own: Ballot) -> Vec<Content> {
             declared: Default::default(),
         })),
         Content::Prepare { ballot: high, from: far },
-        Content::Declare { holder, from: Some(far) },
+        Content::Declare(Box::new(statement(far))),
+        Content::Declare(Box::new(bind(far))),
     ];
-    for item in items {
+    for item in items.into_iter().chain(binds) {
         packets.push(Content::Decide { at: 0, item: item.clone(), hops: u16::MAX });
         packets.push(Content::Decide { at: far, item: item.clone(), hops: 0 });
         packets.push(Content::Accept { ballot: own, at: far, item: item.clone(), hops: 0 });

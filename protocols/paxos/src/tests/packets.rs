@@ -1,7 +1,7 @@
 //! Packets and records to the byte.
 use super::body;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
-use crate::checkpoints::Declared;
+use crate::checkpoints::{Bind, Declared, Statement};
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told, Value};
 use crate::record::{LogStart, Record};
@@ -16,12 +16,24 @@ fn holder(name: &str) -> Holder {
     name.parse().unwrap()
 }
 
-fn items() -> [Item; 7] {
+fn bind(name: &str, replaces: u64) -> Bind {
+    let (token, label) = (u128::MAX - 7, "s1 at 10.0.0.1".into());
+    Bind { holder: holder(name), token, replaces, from: 800, copies: 3, label }
+}
+
+fn statement(statement: Statement) -> Item {
+    Item::Declare(Box::new(statement))
+}
+
+fn items() -> [Item; 10] {
     let members = vec![MemberId::new(0, 3), MemberId::new(4, 1)];
-    let declare = |from| Item::Declare { holder: holder("ledger/2"), from };
+    let declare = |epoch, from| statement(Statement::Declare { holder: holder("ledger/2"), epoch, from });
     let view = Item::View { number: 4, after: 3, members };
-    let (kept, withdrawn) = (declare(Some(7)), declare(None));
-    [Item::Nothing, view, Item::Primary(4), Item::Value(ID), kept, withdrawn, Item::Skip(9)]
+    let (kept, withdrawn) = (declare(0, Some(7)), declare(0, None));
+    let (bound, ended) = (declare(9, Some(7)), declare(9, None));
+    let bind = statement(Statement::Bind(bind("store/1", 3)));
+    let value = Item::Value(ID);
+    [Item::Nothing, view, Item::Primary(4), value, kept, withdrawn, bound, ended, bind, Item::Skip(9)]
 }
 
 fn samples() -> Vec<Packet> {
@@ -57,8 +69,9 @@ fn samples() -> Vec<Packet> {
         Content::Recovered(Box::new(Recovered { promised: BALLOT, told, founders: vec![MemberId::new(0, 3)] })),
         Content::Checkpoint(Box::new(checkpoint())),
         Content::End(Box::new(checkpoint())),
-        Content::Declare { holder: holder("bill"), from: Some(1 << 40) },
-        Content::Declare { holder: holder("bill"), from: None },
+        Content::Declare(Box::new(Statement::Declare { holder: holder("bill"), epoch: 0, from: Some(1 << 40) })),
+        Content::Declare(Box::new(Statement::Declare { holder: holder("bill"), epoch: 4, from: None })),
+        Content::Declare(Box::new(Statement::Bind(bind("bill", 0)))),
         Content::Yield { ballot: BALLOT, to: MemberId::new(4, 1) },
     ];
     for item in items() {
@@ -71,8 +84,12 @@ fn samples() -> Vec<Packet> {
 fn checkpoint() -> Checkpoint {
     let (last, away) = ([(MemberId::new(0, 3), 9)].into(), [(MemberId::new(4, 1), 3)].into());
     let mut declared = Declared::default();
-    declared.note(holder("ledger/1"), Some(800));
-    declared.note(holder("ledger/2"), Some(900));
+    let keeps = |name, from| Statement::Declare { holder: holder(name), epoch: 0, from };
+    let bound = ["store/1", "store/2", "other/b"].map(|name| Statement::Bind(bind(name, 0)));
+    let stated = [keeps("ledger/1", Some(800)), keeps("ledger/2", Some(900))].into_iter().chain(bound);
+    (60..).zip(stated).for_each(|(at, statement)| declared.take(at, 900, statement));
+    declared.take(69, 900, Statement::Declare { holder: holder("store/2"), epoch: 63, from: None });
+    assert_eq!(declared.len(), 5);
     Checkpoint { at: 70, place: 900, slots: 950, present: Present { number: 4, last, primary: true, away }, declared }
 }
 
@@ -154,8 +171,38 @@ fn a_checkpoint_of_before_logs_had_slots_is_read() {
     let start = LogStart { founders: Vec::new(), from: bare.clone(), ..*log_start() };
     let new = Record::Checkpoint(Box::new(start.clone())).encode();
     let slots = new.windows(8).position(|eight| eight == 950_u64.to_be_bytes()).unwrap();
-    // Without the founders behind kind and log, the slots, and the holders at the end: a count each where there are none.
-    let old = [&[1], &new[1..9], &new[11..slots], &new[slots + 8..new.len() - 2]].concat();
+    // Without the founders behind kind and log, the slots, and holders and programs at the end: a count each.
+    let old = [&[1], &new[1..9], &new[11..slots], &new[slots + 8..new.len() - 4]].concat();
     let from = Checkpoint { slots: bare.place, ..bare };
     assert_eq!(Record::decode(&old.into()), Ok(Record::Checkpoint(Box::new(LogStart { from, ..start }))));
+}
+
+#[test]
+fn a_checkpoint_of_before_programs_had_copies_is_read() {
+    let mut bare = checkpoint();
+    bare.declared =
+        Declared::of(bare.declared.holders().map(|(holder, from)| (holder.clone(), from)).collect(), [].into());
+    let start = LogStart { from: bare, ..*log_start() };
+    let new = Record::Checkpoint(Box::new(start.clone())).encode();
+    let old = [&[8], &new[1..new.len() - 2]].concat();
+    assert_eq!(Record::decode(&old.into()), Ok(Record::Checkpoint(Box::new(start))));
+}
+
+#[test]
+fn a_full_table_fits_into_a_packet_and_a_record() {
+    //= X87 test
+    let mut declared = Declared::default();
+    for n in 0..Declared::MOST as u64 {
+        let name = format!("{n:0>56}/{}", "9".repeat(7));
+        let label = "x".repeat(consort_types::Binding::LABEL_MAX).into();
+        declared.take(n + 1, 0, Statement::Bind(Bind { label, ..bind(&name, 0) }));
+    }
+    assert_eq!(declared.len(), Declared::MOST);
+    let full = Checkpoint { declared, ..checkpoint() };
+    let start = LogStart { from: full.clone(), ..*log_start() };
+    let packet = Packet { log: LogId(7), content: Content::Checkpoint(Box::new(full)) };
+    assert!(bytes(&packet).len() < 1 << 20, "a link carries 32 times as much");
+    assert_eq!(Packet::decode(bytes(&packet)), Ok(packet));
+    let record = Record::Checkpoint(Box::new(start));
+    assert_eq!(Record::decode(&record.encode()), Ok(record));
 }

@@ -6,7 +6,7 @@ use crate::engine::Paxos;
 use crate::packet::{Content, Packet};
 use crate::record::Record;
 use bytes::Bytes;
-use consort_order::{Arrival, DeclareProgress, Destination, Engine, Lane, Link, Output, Submission};
+use consort_order::{Arrival, Declaration, DeclareProgress, Destination, Engine, Lane, Link, Output, Submission};
 use consort_types::{
     Class, Incarnation, Instant, MemberId, NodeId, OrderStream, Position, Rng, Service, Ticket, ViewKind,
 };
@@ -516,15 +516,26 @@ impl World {
         done
     }
 
-    /// A program at a node declares a checkpoint, once.
+    /// A plain holder at a node declares a checkpoint, once.
     pub fn declare(&mut self, node: u16, holder: &str, from: Option<u64>) -> DeclareProgress {
+        let holder = holder.parse().expect("a holder");
+        self.state(
+            node,
+            &match from {
+                Some(from) => Declaration::Keep { holder, epoch: 0, from: Position(from) },
+                None => Declaration::Withdraw(holder),
+            },
+        )
+    }
+
+    /// A program at a node says something of a copy, once.
+    pub fn state(&mut self, node: u16, declaration: &Declaration) -> DeclareProgress {
         let now = Instant(self.now);
         let host = &mut self.hosts[usize::from(node)];
         if !host.up {
             return DeclareProgress::Pending;
         }
-        let holder = holder.parse().expect("a holder");
-        let progress = host.engine.declare(now, &holder, from.map(Position));
+        let progress = host.engine.declare(now, declaration);
         self.drain(node);
         progress
     }

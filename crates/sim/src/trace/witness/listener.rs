@@ -89,6 +89,8 @@ impl SessionListener {
             | DaemonEvent::Incarnation(_)
             | DaemonEvent::Producer(_)
             | DaemonEvent::Declared(_)
+            | DaemonEvent::Copies(_)
+            | DaemonEvent::Bound(_)
             | DaemonEvent::Rotated(_) => {}
             DaemonEvent::Waiting(_) | DaemonEvent::Status(_) | DaemonEvent::Pong(_) | DaemonEvent::Heartbeat => {}
         }
