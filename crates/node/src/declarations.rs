@@ -1,4 +1,4 @@
-//! What this node's clients say of the copies of programs: handed to the engine until the order says so. And what they ask.
+//! What this node's clients say of the copies of programs: handed to the engine until the order says so.
 use crate::Node;
 use consort_order::{Declaration, DeclarationKind, DeclareProgress, Engine};
 use consort_session::copies::put_copies;
@@ -6,14 +6,13 @@ use consort_session::{
     BindRefusal, BindRefusalCause, Bound, DeclareRefusal, DeclareRefusalCause, DeclareRequest, DeclareStatus,
 };
 use consort_types::{Binding, ClientId, Copies, Holder};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-/// What the order does not say yet, and what cannot be answered yet.
+/// What the order does not say yet.
 #[derive(Debug, Default)]
 pub(crate) struct Declaring {
     /// Of each holder and kind the latest, and which client waits for the answer.
     waiting: BTreeMap<(Holder, DeclarationKind), Waiting>,
-    questions: BTreeSet<(ClientId, Holder)>,
 }
 
 #[derive(Debug)]
@@ -63,11 +62,6 @@ impl<E: Engine> Node<E> {
 
     /// Hands the engine what waits, once more, and tells what became of it.
     pub(crate) fn declare_on(&mut self) {
-        if !self.declaring.questions.is_empty() && self.knows_copies() {
-            for (client, holder) in std::mem::take(&mut self.declaring.questions) {
-                self.tell_copies(client, &holder);
-            }
-        }
         if self.declaring.waiting.is_empty() {
             return;
         }
@@ -162,28 +156,19 @@ impl<E: Engine> Node<E> {
     /// A client asks what the order knows of the copies of a program.
     pub(crate) fn on_ask_copies(&mut self, client: ClientId, holder: Holder) {
         //= G70
-        let is_full = self.declaring.questions.len() >= Declaring::MOST;
-        if self.knows_copies() || is_full {
-            return self.tell_copies(client, &holder);
+        let mut copies = self.engine.copies(&holder);
+        if copies.lasts && !self.knows_copies() {
+            copies = Copies { lasts: true, ..Copies::unsupported(holder) };
         }
-        self.declaring.questions.insert((client, holder));
+        self.frames.clear();
+        put_copies(&copies, &mut self.frames);
+        self.answer(client);
     }
 
     /// Whether what this node has read of the log is as new as that of others, or nothing of it lasts.
     fn knows_copies(&self) -> bool {
         let lasts = self.engine.capability().replays && self.engine.capability().durable;
         !lasts || self.unready().is_none() && self.engine.retained().is_some()
-    }
-
-    fn tell_copies(&mut self, client: ClientId, holder: &Holder) {
-        //= G70
-        let mut copies = self.engine.copies(holder);
-        if copies.lasts && !self.knows_copies() {
-            copies = Copies { lasts: true, ..Copies::unsupported(holder.clone()) };
-        }
-        self.frames.clear();
-        put_copies(&copies, &mut self.frames);
-        self.answer(client);
     }
 }
 
