@@ -1,7 +1,8 @@
 //! Checkpoints: the machine on disk, whole or not at all.
 //!
-//! A file begins with `CONSREP1`; then the replica, its line, what it has seen, the length of these three in front, and
-//! the machine; the last four bytes are the CRC-32 of all before.
+//! A file begins with eight bytes that name its format; then the length of the head, the head, and the machine; the last
+//! four bytes are the CRC-32 of all before. There are two kinds of heads: [`Line`]s, where the order forgets (`CONSREP1`),
+//! and positions of a log that lasts (`CONSREP2`).
 use crate::frame::{put_line, read_line, read_u128};
 use crate::gift::{put_seen, read_seen};
 use crate::line::{Line, ReplicaId, Seen};
@@ -13,23 +14,62 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const MAGIC: &[u8; 8] = b"CONSREP1";
-/// How files are called, with the view that was followed last and the position behind it.
+/// How files are called, with what orders them behind it.
 const NAME: &str = "checkpoint-";
+/// A checkpoint that is being written.
+const UNFINISHED: &str = "unfinished";
 /// So many are kept.
-const KEPT: usize = 2;
+pub(crate) const KEPT: usize = 2;
 /// The bytes after which the disk is waited for, because one wait for all of a large checkpoint would look like a disk
 /// that hangs.
 const SYNC_EACH: usize = 64 << 20;
 /// The head may not be longer.
 const HEAD_MAX: usize = 256 << 20;
+/// The formats of heads.
+const FORMATS: [&[u8; 8]; 2] = [b"CONSREP1", b"CONSREP2"];
 
-/// What stands in front of the machine.
+/// What is in front of the machine.
+pub(crate) trait CheckpointHead: Sized {
+    /// The file's format.
+    const FORMAT: &'static [u8; 8];
+
+    /// What orders the files of a directory: a later checkpoint has a later text.
+    fn rank(&self) -> String;
+
+    fn put(&self, out: &mut BytesMut);
+
+    /// # Errors
+    /// The bytes are no such head.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed>;
+}
+
+/// The head where the order forgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub id: ReplicaId,
     pub line: Line,
     pub seen: Seen,
+}
+
+impl CheckpointHead for Head {
+    const FORMAT: &'static [u8; 8] = FORMATS[0];
+
+    /// By view and position: a line that does not count any more may have been longer.
+    fn rank(&self) -> String {
+        format!("{:020}-{:020}", self.line.epoch, self.line.end.position)
+    }
+
+    fn put(&self, out: &mut BytesMut) {
+        out.put_u128(self.id.0);
+        put_line(out, &self.line);
+        put_seen(out, &self.seen);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let id = ReplicaId(read_u128(reader, "replica")?);
+        let (line, seen) = (read_line(reader)?, read_seen(reader)?);
+        Ok(Self { id, line, seen })
+    }
 }
 
 /// A directory of one replica's checkpoints, locked as long as it is used.
@@ -47,11 +87,12 @@ impl Checkpoints {
         Ok(Self { directory: directory.to_owned(), _lock: lock })
     }
 
-    /// The newest that is whole; the machine takes its state. Others are told in the log and left alone.
+    /// The newest that is whole; the machine takes its state. Damaged ones are named in the log and left alone.
     ///
     /// # Errors
-    /// The system's; or that the machine refused what is whole, and took no other: it may have taken a part.
-    pub fn load<M: StateMachine>(&self, machine: &mut M) -> io::Result<Option<Head>> {
+    /// The system's; that a checkpoint is of the other kind of order; or that the machine refused what is whole, and took no
+    /// other: it may have taken a part.
+    pub fn load<M: StateMachine, H: CheckpointHead>(&self, machine: &mut M) -> io::Result<Option<H>> {
         let mut refused = None;
         for path in files(&self.directory)?.into_iter().rev() {
             let opened = check(&path).and_then(|()| open(&path));
@@ -62,12 +103,32 @@ impl Checkpoints {
                     tracing::warn!("checkpoint {} is not used: its state cannot be restored: {error}", path.display());
                     refused.get_or_insert((path, error));
                 }
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
                 Err(error) => tracing::warn!("checkpoint {} is not used: {error}", path.display()),
             }
         }
         let Some((path, error)) = refused else { return Ok(None) };
         let name = path.file_name().unwrap_or_default().display();
         Err(bad(&format!("the state in {name} cannot be restored: {error}; move the files away to begin without it")))
+    }
+
+    /// The machine takes the state of this file, which is whole.
+    ///
+    /// # Errors
+    /// The system's, or the machine's.
+    pub fn restore<M: StateMachine, H: CheckpointHead>(&self, path: &Path, machine: &mut M) -> io::Result<H> {
+        let (head, mut state) = open(path)?;
+        machine.restore(&mut state)?;
+        Ok(head)
+    }
+
+    /// The heads of those that are whole, oldest first.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn heads<H: CheckpointHead>(&self) -> io::Result<Vec<H>> {
+        let whole = |path: &PathBuf| check(path).and_then(|()| open(path)).ok().map(|(head, _)| head);
+        Ok(files(&self.directory)?.iter().filter_map(whole).collect())
     }
 
     pub fn directory(&self) -> &Path {
@@ -77,54 +138,77 @@ impl Checkpoints {
 
 /// Writes one; the oldest go. For a separate thread. Counts in `written` the bytes that it has written, so that others see
 /// that it goes on.
+///
+/// # Errors
+/// The system's. What was written of it is taken away: where the disk is full others need the room.
 pub(crate) fn save<M: StateMachine>(
     directory: &Path,
-    head: &Head,
+    head: &impl CheckpointHead,
+    snapshot: M::Snapshot,
+    written: &AtomicU64,
+) -> io::Result<PathBuf> {
+    let unfinished = directory.join(UNFINISHED);
+    let saved = write::<M>(&unfinished, head, snapshot, written);
+    if saved.is_err() {
+        let _ = fs::remove_file(&unfinished);
+    }
+    saved?;
+    enter(directory, &unfinished, head)
+}
+
+fn write<M: StateMachine>(
+    path: &Path,
+    head: &impl CheckpointHead,
     snapshot: M::Snapshot,
     written: &AtomicU64,
 ) -> io::Result<()> {
-    let unfinished = directory.join("unfinished");
-    let out = BufWriter::new(File::create(&unfinished)?);
+    let out = BufWriter::new(File::create(path)?);
     let mut out = Summed { out, sum: crc32fast::Hasher::new(), written, unsynced: 0 };
     out.write_all(&encode(head))?;
     M::write(snapshot, &mut out)?;
     let Summed { mut out, sum, .. } = out;
     out.write_all(&sum.finalize().to_be_bytes())?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-    let (epoch, position) = (head.line.epoch, head.line.end.position);
-    fs::rename(&unfinished, directory.join(format!("{NAME}{epoch:020}-{position:020}")))?;
-    File::open(directory)?.sync_all()?;
-    let files = files(directory)?;
-    files[..files.len().saturating_sub(KEPT)].iter().try_for_each(fs::remove_file)
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
 }
 
-/// By view and position: a line that does not count any more may have been longer.
-fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// A file that is whole and synced becomes a checkpoint of the directory; the oldest go.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn enter(directory: &Path, file: &Path, head: &impl CheckpointHead) -> io::Result<PathBuf> {
+    let path = directory.join(format!("{NAME}{}", head.rank()));
+    fs::rename(file, &path)?;
+    File::open(directory)?.sync_all()?;
+    let files = files(directory)?;
+    files[..files.len().saturating_sub(KEPT)].iter().try_for_each(fs::remove_file)?;
+    Ok(path)
+}
+
+/// The checkpoints of a directory, oldest first.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.collect::<Result<Vec<_>, _>>()?;
     let is_one =
         |path: &PathBuf| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(NAME));
     let mut files: Vec<_> = entries.into_iter().map(|entry| entry.path()).filter(is_one).collect();
-    // Names that earlier versions gave have no view: they are older.
-    files.sort_by_key(|path| {
-        (path.to_string_lossy().rsplit(NAME).next().is_some_and(|name| name.contains('-')), path.clone())
-    });
+    files.sort_unstable();
     Ok(files)
 }
 
-fn encode(head: &Head) -> BytesMut {
+fn encode<H: CheckpointHead>(head: &H) -> BytesMut {
     let mut out = BytesMut::new();
-    out.put_slice(MAGIC);
+    out.put_slice(H::FORMAT);
     out.put_u64(0);
-    out.put_u128(head.id.0);
-    put_line(&mut out, &head.line);
-    put_seen(&mut out, &head.seen);
+    head.put(&mut out);
     let len = out.len() as u64 - 16;
     out[8..16].copy_from_slice(&len.to_be_bytes());
     out
 }
 
 /// Reads all of it before the machine sees any.
-fn check(path: &Path) -> io::Result<()> {
+pub(crate) fn check(path: &Path) -> io::Result<()> {
     let (mut input, len) = (BufReader::with_capacity(1 << 20, File::open(path)?), fs::metadata(path)?.len());
     let mut sum = crc32fast::Hasher::new();
     let (mut left, mut buffer) = (len.checked_sub(4).ok_or_else(|| bad("it is cut short"))?, vec![0; 1 << 16]);
@@ -139,34 +223,34 @@ fn check(path: &Path) -> io::Result<()> {
     if sum.finalize() == u32::from_be_bytes(end) { Ok(()) } else { Err(bad("its checksum is wrong")) }
 }
 
-/// What stands in front of the machine, and the machine to read.
-fn open(path: &Path) -> io::Result<(Head, impl Read)> {
+/// What is in front of the machine, and the machine to read.
+pub(crate) fn open<H: CheckpointHead>(path: &Path) -> io::Result<(H, impl Read + use<H>)> {
     let len = fs::metadata(path)?.len();
     let mut input = BufReader::new(File::open(path)?.take(len.saturating_sub(4)));
     let mut front = [0; 16];
     input.read_exact(&mut front)?;
-    let (magic, head_len) = front.split_at(8);
-    if magic != MAGIC {
-        return Err(bad("it is of another format"));
+    let (format, head_len) = front.split_at(8);
+    if format != H::FORMAT {
+        let of_other_kind = FORMATS.iter().any(|other| &other[..] == format);
+        return Err(if of_other_kind { other_kind() } else { bad("it is of another format") });
     }
     let head_len = head_len.iter().fold(0_u64, |len, byte| len << 8 | u64::from(*byte));
-    let head_len = usize::try_from(head_len).ok().filter(|len| *len <= HEAD_MAX && *len as u64 <= front_max(path));
+    let head_len = usize::try_from(head_len).ok().filter(|head_len| *head_len <= HEAD_MAX && *head_len as u64 <= len);
     let mut head = vec![0; head_len.ok_or_else(|| bad("its head is too long"))?];
     input.read_exact(&mut head)?;
-    let head = decode(&head).map_err(|error| bad(&error.to_string()))?;
+    let mut reader = Reader::new(&head);
+    let malformed = |error: Malformed| bad(&error.to_string());
+    let head = H::read(&mut reader).map_err(malformed)?;
+    reader.end("end of head").map_err(malformed)?;
     Ok((head, input))
 }
 
-fn front_max(path: &Path) -> u64 {
-    fs::metadata(path).map_or(0, |metadata| metadata.len())
-}
-
-fn decode(bytes: &[u8]) -> Result<Head, Malformed> {
-    let mut reader = Reader::new(bytes);
-    let id = ReplicaId(read_u128(&mut reader, "replica")?);
-    let (line, seen) = (read_line(&mut reader)?, read_seen(&mut reader)?);
-    reader.end("end of head")?;
-    Ok(Head { id, line, seen })
+fn other_kind() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        "its checkpoints are of the other kind of order: of one that lasts (`paxos` with storage sync or async), or of one \
+         that forgets; run the daemons as before, or give an empty directory",
+    )
 }
 
 fn bad(what: &str) -> io::Error {
@@ -243,7 +327,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::open(directory.path()).unwrap();
         let mut machine = Text(String::new());
-        assert_eq!(checkpoints.load(&mut machine).unwrap(), None);
+        assert_eq!(checkpoints.load::<_, Head>(&mut machine).unwrap(), None);
         for position in 1..=3 {
             save::<Text>(directory.path(), &head(position), format!("state {position}"), &AtomicU64::new(0)).unwrap();
         }
@@ -315,7 +399,7 @@ mod tests {
         assert_eq!(checkpoints.load(&mut machine).unwrap(), Some(head(1)));
         assert_eq!(machine.0, "old");
         save::<Picky>(directory.path(), &head(3), "new form".into(), &AtomicU64::new(0)).unwrap();
-        let error = checkpoints.load(&mut machine).unwrap_err().to_string();
+        let error = checkpoints.load::<_, Head>(&mut machine).unwrap_err().to_string();
         assert!(error.contains("-00000000000000000003 cannot be restored: a form that is not known; move"), "{error}");
     }
 

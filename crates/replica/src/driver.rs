@@ -29,6 +29,8 @@ const UNDER_WAY_MAX: usize = 16 << 20;
 const COMMAND: usize = 256;
 /// How long it waits without a look at the session.
 const STEP: Duration = Duration::from_millis(50);
+/// A checkpoint is due after this time, if anything was applied. One that takes long leaves four times as long between two.
+const SAVE_EVERY: Duration = Duration::from_secs(10);
 /// How long the last words may take.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
@@ -52,6 +54,8 @@ pub(crate) struct Driver<M: StateMachine> {
     saved: u64,
     /// The line of the last checkpoint that is whole.
     kept: Line,
+    /// When the last checkpoint was begun, and when the next is due if anything was applied since.
+    save_times: (Instant, Instant),
     origin: crate::line::Origin,
 }
 
@@ -110,6 +114,7 @@ impl<M: StateMachine> Driver<M> {
             donations: BTreeMap::new(),
             incoming: Incoming::default(),
             saving: None,
+            save_times: (Instant::now(), Instant::now() + SAVE_EVERY),
         }
     }
 
@@ -125,14 +130,7 @@ impl<M: StateMachine> Driver<M> {
             End::Failed(error) => (None, Some(error)),
         };
         let error_told = error.clone().unwrap_or(Error::Stopped);
-        let mut state = self.shared.state();
-        (state.ended, state.waits) = (Some(error_told.clone()), Some(error_told.to_string()));
-        drop(state);
-        requests.try_iter().for_each(|request| match request {
-            Request::Stop(answer) => self.shared.state().stopping.push(answer),
-            request => request.refuse(&self.shared, error_told.clone()),
-        });
-        self.shared.told_current(false, &error_told);
+        self.shared.end(requests, &error_told);
         let calls = std::mem::take(&mut self.calls).into_values();
         calls.for_each(|(answer, _)| answer.give(Err(error_told.clone())));
         let readers = std::mem::take(&mut self.readers).into_values().flatten();
@@ -414,17 +412,19 @@ impl<M: StateMachine> Driver<M> {
             self.collect();
             return;
         }
-        let due = self.engine.applied().position - self.saved.min(self.engine.applied().position);
-        if self.saving.is_some() || due < self.options.checkpoint_every {
+        let (news, now) = (self.engine.applied().position.saturating_sub(self.saved), Instant::now());
+        let is_due = news >= self.options.checkpoint_every || news > 0 && now >= self.save_times.1;
+        if self.saving.is_some() || !is_due {
             return;
         }
         let head = self.head();
         self.saved = head.line.end.position;
+        self.save_times.0 = now;
         let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
         let (snapshot, directory) = (machine.snapshot(), checkpoints.directory().to_owned());
         drop(machine);
         let (line, shared) = (head.line.clone(), Arc::clone(&self.shared));
-        let save = move || checkpoint::save::<M>(&directory, &head, snapshot, &shared.written).map(|()| line);
+        let save = move || checkpoint::save::<M>(&directory, &head, snapshot, &shared.written).map(|_| line);
         self.saving = Some(thread::spawn(save));
     }
 
@@ -434,6 +434,8 @@ impl<M: StateMachine> Driver<M> {
     }
 
     fn collect(&mut self) {
+        let now = Instant::now();
+        self.save_times.1 = now + SAVE_EVERY.max(4 * now.saturating_duration_since(self.save_times.0));
         let saved = self.saving.take().map(JoinHandle::join);
         match saved {
             Some(Ok(Ok(line))) => self.kept = line,
@@ -454,7 +456,7 @@ impl<M: StateMachine> Driver<M> {
             let directory = checkpoints.directory();
             let failed =
                 |error: std::io::Error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() };
-            saved = checkpoint::save::<M>(directory, &head, snapshot, &self.shared.written).map_err(failed);
+            saved = checkpoint::save::<M>(directory, &head, snapshot, &self.shared.written).map(drop).map_err(failed);
         }
         let _ = self.session.finish(LAST_WORDS);
         saved

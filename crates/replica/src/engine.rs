@@ -434,7 +434,12 @@ impl Engine {
                 self.held.push_back(Effect::Passed { number });
             }
             Frame::Cut { origin, number } => self.held.push_back(Effect::Cut { origin, number }),
-            Frame::Command { .. } | Frame::Mark { .. } | Frame::Claim(_) => {}
+            // The last two are of replicas on an order that lasts.
+            Frame::Command { .. }
+            | Frame::Mark { .. }
+            | Frame::Claim(_)
+            | Frame::Open { .. }
+            | Frame::Numbered { .. } => {}
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
             Frame::Gone { id, peer } => {

@@ -1,6 +1,8 @@
 //! What replicas tell each other, as bytes. Whatever comes is a frame or a [`Malformed`].
+use crate::lasting::{put_place, read_place};
 use crate::line::{Digest, Line, Origin, Point, ReplicaId};
 use bytes::{BufMut, Bytes, BytesMut};
+use consort::Place;
 use consort_types::{ClientId, MemberId};
 use consort_wire::{Malformed, Reader, Writer};
 use std::collections::BTreeSet;
@@ -15,6 +17,8 @@ const READY: u8 = 4;
 const GONE: u8 = 5;
 const CUT: u8 = 6;
 const CLAIM: u8 = 7;
+const OPEN: u8 = 8;
+const NUMBERED: u8 = 9;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +51,17 @@ pub(crate) enum Frame {
         number: u64,
     },
     Claim(Box<Claim>),
+    /// On an order that lasts: from its position on an origin numbers commands.
+    Open {
+        origin: Origin,
+    },
+    /// On an order that lasts: a command that counts if it is the next of its origin under this epoch.
+    Numbered {
+        origin: Origin,
+        epoch: Place,
+        number: u64,
+        body: Bytes,
+    },
 }
 
 /// Who goes on in a new view says on what. Where two lines go on in one view, the later one counts.
@@ -120,6 +135,8 @@ pub(crate) struct Hello {
 impl Frame {
     /// The bytes in front of a command's own.
     pub const COMMAND_HEAD: usize = 25;
+    /// The same on an order that lasts.
+    pub const NUMBERED_HEAD: usize = 35;
 
     pub fn encode(&self) -> Bytes {
         let mut out = BytesMut::new();
@@ -138,6 +155,16 @@ impl Frame {
             }
             Self::Gone { id, peer } => put_peer(&mut out, GONE, *id, *peer),
             Self::Claim(claim) => claim.put(&mut out),
+            Self::Open { origin } => {
+                out.put_u8(OPEN);
+                out.put_u128(origin.0);
+            }
+            Self::Numbered { origin, epoch, number, body } => {
+                out.reserve(Self::NUMBERED_HEAD + body.len());
+                put_numbered(&mut out, NUMBERED, *origin, *number);
+                put_place(&mut out, *epoch);
+                out.extend_from_slice(body);
+            }
         }
         out.freeze()
     }
@@ -160,6 +187,12 @@ impl Frame {
             GONE => {
                 let (id, peer) = read_peer(&mut reader)?;
                 Self::Gone { id, peer }
+            }
+            OPEN => Self::Open { origin: Origin(read_u128(&mut reader, "origin")?) },
+            NUMBERED => {
+                let (origin, number) = (Origin(read_u128(&mut reader, "origin")?), reader.u64("number")?);
+                let epoch = read_place(&mut reader)?;
+                return Ok(Self::Numbered { origin, epoch, number, body: bytes.slice(reader.at()..) });
             }
             _ => return Err(Malformed { what: "kind", at: 0 }),
         };
@@ -289,6 +322,13 @@ mod tests {
             Frame::Ready { id, peer, ask: 1 },
             Frame::Gone { id, peer },
             Frame::Claim(Box::new(claim)),
+            Frame::Open { origin },
+            Frame::Numbered {
+                origin,
+                epoch: Place { position: 3, index: 1 },
+                number: 8,
+                body: Bytes::from_static(b"set"),
+            },
         ]
     }
 
@@ -306,7 +346,12 @@ mod tests {
             let bytes = frame.encode();
             for len in 0..bytes.len() {
                 let cut = Frame::decode(&bytes.slice(..len));
-                assert!(cut.is_err() || matches!(frame, Frame::Command { .. }) && len >= 25, "{frame:?} to {len}");
+                let least = match frame {
+                    Frame::Command { .. } => Frame::COMMAND_HEAD,
+                    Frame::Numbered { .. } => Frame::NUMBERED_HEAD,
+                    _ => bytes.len(),
+                };
+                assert!(cut.is_err() || len >= least, "{frame:?} to {len}");
             }
             for _ in 0..2_000 {
                 let mut changed = bytes.to_vec();
@@ -315,6 +360,6 @@ mod tests {
                 let _ = Frame::decode(&changed.into());
             }
         }
-        assert!(Frame::decode(&Bytes::from_static(b"\x09")).is_err());
+        assert!(Frame::decode(&Bytes::from_static(b"\x0a")).is_err());
     }
 }

@@ -79,6 +79,7 @@ mod driver;
 mod engine;
 mod frame;
 mod gift;
+mod lasting;
 mod line;
 mod machine;
 mod options;

@@ -1,7 +1,8 @@
 //! How a replica takes part, and what goes wrong.
 use crate::machine::{Parted, Position};
 use consort::{Address, SessionOptions};
-use std::path::PathBuf;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 
 /// What becomes of a command while it cannot be ordered or applied here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,8 +37,24 @@ pub struct Options {
     pub transfer_rate: u64,
     /// Where checkpoints are kept, if any: a directory of this replica's own.
     pub checkpoints: Option<PathBuf>,
-    /// A checkpoint is made behind so many commands; 10,000.
+    /// A checkpoint is made behind so many commands; 10,000. Where the order lasts one is also due behind 16 MiB of commands,
+    /// after five minutes, and when the log is filled by a sixteenth of its budget.
     pub checkpoint_every: u64,
+    /// Where the order lasts: how many copies of the state there are. The first replica of a group decides it for ever; 0 for
+    /// as many as there are daemons that vote. The log lets nothing go that a majority of the copies lacks.
+    pub copies: u16,
+    /// Where the order lasts: this replica takes the place of the copy that has this number, whoever was that before. For
+    /// the operator who knows that the directory of the one before is lost, or is not used any more.
+    pub copy: Option<u16>,
+    /// Where the order lasts: where other replicas fetch checkpoints; a free port of 127.0.0.1. Who can connect there can
+    /// read the state.
+    pub transfer_at: Option<SocketAddr>,
+    /// Where the order lasts: a directory that all replicas of the group share. Each new checkpoint is copied there if none is
+    /// later, and a replica that lacks one looks there first.
+    pub shared: Option<PathBuf>,
+    /// Where the order lasts: what the replica is called in status and errors; the name of its machine and the path of its
+    /// directory. One that begins with an empty directory takes the place of the copy that was called so.
+    pub server: Option<String>,
 }
 
 impl Options {
@@ -53,6 +70,11 @@ impl Options {
             transfer_rate: 4 << 20,
             checkpoints: None,
             checkpoint_every: 10_000,
+            copies: 0,
+            copy: None,
+            transfer_at: None,
+            shared: None,
+            server: None,
         }
     }
 
@@ -98,6 +120,30 @@ impl Options {
         Self { checkpoints: Some(directory.into()), ..self }
     }
 
+    /// How many copies of the state there are, where the order lasts.
+    #[must_use]
+    pub fn copies(self, copies: u16) -> Self {
+        Self { copies, ..self }
+    }
+
+    /// Takes the place of a copy, where the order lasts; see [`Self::copy`].
+    #[must_use]
+    pub fn copy(self, number: impl Into<Option<u16>>) -> Self {
+        Self { copy: number.into(), ..self }
+    }
+
+    /// Where others fetch checkpoints, where the order lasts.
+    #[must_use]
+    pub fn transfer_at(self, address: impl Into<Option<SocketAddr>>) -> Self {
+        Self { transfer_at: address.into(), ..self }
+    }
+
+    /// A directory that all replicas share, where the order lasts; see [`Self::shared`].
+    #[must_use]
+    pub fn shared(self, directory: impl Into<Option<PathBuf>>) -> Self {
+        Self { shared: directory.into(), ..self }
+    }
+
     /// Makes a checkpoint behind so many commands.
     #[must_use]
     pub fn checkpoint_every(self, commands: u64) -> Self {
@@ -120,6 +166,12 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
+    /// The daemons' order lasts, and this replica has no directory.
+    #[error(
+        "the daemons keep an order that lasts, and replicas on it have a directory each, so that nothing that was answered \
+         is lost; give this one a directory (`Options::checkpoints`, `--state`)"
+    )]
+    NoDirectory,
     /// The command was not sent: this replica is not up to date, or nothing is ordered here.
     #[error("the command was not sent: {0}")]
     Outside(String),
@@ -129,6 +181,9 @@ pub enum Error {
     /// The command was applied once; its response is not known here, as this replica took its effect with a snapshot.
     #[error("the command was applied, but its response was lost while this replica was away")]
     Unseen,
+    /// Nobody knows whether the command was applied: this replica was away for so long that the log has it no more.
+    #[error("whether the command was applied is not known: this replica took the state of another one meanwhile")]
+    Unknown,
     /// This replica has applied what the history that counts does not have.
     #[error(
         "this replica is at command {} of a history that counts no more; that which counts is at {}. Move its checkpoints \
@@ -141,6 +196,12 @@ pub enum Error {
     /// The replica was stopped.
     #[error("the replica was stopped")]
     Stopped,
+}
+
+impl Error {
+    pub(crate) fn directory(directory: &Path, error: &std::io::Error) -> Self {
+        Self::Checkpoints { directory: directory.to_owned(), why: error.to_string() }
+    }
 }
 
 /// What a command came to.

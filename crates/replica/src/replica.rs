@@ -1,8 +1,9 @@
 //! The handle of a replica: for many threads.
-use crate::checkpoint::Checkpoints;
+use crate::checkpoint::{Checkpoints, Head};
 use crate::cut::{Cut, Entries};
 use crate::driver::Driver;
 use crate::engine::{Engine, Settings};
+use crate::lasting::{self, Beginning};
 use crate::line::{Line, Origin, ReplicaId, Seen};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Response};
@@ -24,6 +25,7 @@ pub struct Replica<M: StateMachine> {
     requests: Sender<Request>,
     shared: Arc<Shared<M>>,
     last: Arc<Last<M>>,
+    lasts: bool,
 }
 
 struct Last<M>(Arc<Shared<M>>);
@@ -43,7 +45,12 @@ impl<M: StateMachine> std::fmt::Debug for Replica<M> {
 
 impl<M: StateMachine> Clone for Replica<M> {
     fn clone(&self) -> Self {
-        Self { requests: self.requests.clone(), shared: Arc::clone(&self.shared), last: Arc::clone(&self.last) }
+        Self {
+            requests: self.requests.clone(),
+            shared: Arc::clone(&self.shared),
+            last: Arc::clone(&self.last),
+            lasts: self.lasts,
+        }
     }
 }
 
@@ -54,7 +61,8 @@ impl<M: StateMachine> Replica<M> {
     ///
     /// # Errors
     /// [`Error::Checkpoints`] where the directory cannot be used, or the machine takes none of the checkpoints that are
-    /// whole; [`Error::Session`] where no daemon can be reached.
+    /// whole; [`Error::NoDirectory`] where the order lasts and there is none; [`Error::Session`] where no daemon can be
+    /// reached.
     ///
     /// # Panics
     /// If the operating system has no random bytes.
@@ -62,8 +70,35 @@ impl<M: StateMachine> Replica<M> {
         if options.daemons.is_empty() {
             return Err(Error::Session("no daemon is named; give the address of at least one".to_owned()));
         }
-        let checkpoints = open(&options, &mut machine)?;
-        let (checkpoints, head) = checkpoints.map_or((None, None), |(checkpoints, head)| (Some(checkpoints), head));
+        let open = |directory| Checkpoints::open(directory).map_err(|error| Error::directory(directory, &error));
+        let checkpoints = options.checkpoints.as_deref().map(open).transpose()?;
+        let (link, lasts) = lasting::ask_kind(group, &options)?;
+        if !lasts {
+            return Self::start_forgetful(machine, group, options, checkpoints);
+        }
+        //= RS03
+        let checkpoints = checkpoints.ok_or(Error::NoDirectory)?;
+        let beginning = Beginning::load(link, checkpoints, &mut machine)?;
+        let origin = Origin(random());
+        let (replica, receiver) = Self::handle(machine, group, origin, beginning.applied())?;
+        beginning.run(group.clone(), options, Arc::clone(&replica.shared), origin, receiver)?;
+        Ok(Self { lasts: true, ..replica })
+    }
+
+    /// On an order that forgets: replicas agree among each other who is up to date.
+    fn start_forgetful(
+        mut machine: M,
+        group: &GroupName,
+        options: Options,
+        checkpoints: Option<Checkpoints>,
+    ) -> Result<Self, Error> {
+        let head: Option<Head> = match &checkpoints {
+            Some(checkpoints) => {
+                let loaded = checkpoints.load(&mut machine);
+                loaded.map_err(|error| Error::directory(checkpoints.directory(), &error))?
+            }
+            None => None,
+        };
         let fresh = || (ReplicaId(random()), Line::default(), Seen::default());
         let (id, line, seen) = head.map_or_else(fresh, |head| (head.id, head.line, head.seen));
         let settings = Settings {
@@ -81,26 +116,31 @@ impl<M: StateMachine> Replica<M> {
         session.unsettled_max = usize::MAX;
         let mut session = Session::connect(&options.daemons, session).map_err(failed)?;
         session.join(group).map_err(failed)?;
+        let (replica, receiver) = Self::handle(machine, group, settings.origin, line.end.position)?;
+        let engine = Engine::new(settings, line, seen);
+        let driver = Driver::new(engine, session, group.clone(), Arc::clone(&replica.shared), options, checkpoints);
+        thread::spawn(move || driver.run(&receiver));
+        Ok(replica)
+    }
+
+    /// The handle of one whose machine has so many commands; its thread takes the requests.
+    fn handle(machine: M, group: &GroupName, origin: Origin, applied: u64) -> Result<(Self, Receiver<Request>), Error> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let wake = wake.map_err(|error| Error::Session(error.to_string()))?;
-        let state = State { position: Position(line.end.position), ..State::default() };
         let shared = Arc::new(Shared {
             machine: RwLock::new(machine),
-            state: Mutex::new(state),
+            state: Mutex::new(State { position: Position(applied), ..State::default() }),
             wake,
             group: group.clone(),
-            origin: settings.origin,
+            origin,
             cuts: AtomicU64::new(0),
             looks: Mutex::new(Looks::default()),
             stops: AtomicBool::new(false),
             written: AtomicU64::new(0),
         });
-        let (requests, receiver): (_, Receiver<Request>) = channel();
-        let engine = Engine::new(settings, line, seen);
-        let driver = Driver::new(engine, session, group.clone(), Arc::clone(&shared), options, checkpoints);
-        thread::spawn(move || driver.run(&receiver));
+        let (requests, receiver) = channel();
         let last = Arc::new(Last(Arc::clone(&shared)));
-        Ok(Self { requests, shared, last })
+        Ok((Self { requests, shared, last, lasts: false }, receiver))
     }
 
     /// Has all replicas take a command, once, and waits for the response.
@@ -171,6 +211,12 @@ impl<M: StateMachine> Replica<M> {
         Cut::new(pending, entries)
     }
 
+    /// Whether what was answered outlives the loss of every process: the order lasts, and this replica has a directory.
+    /// Otherwise it is lost with all replicas, but for what their newest checkpoints have.
+    pub const fn lasts(&self) -> bool {
+        self.lasts
+    }
+
     /// How far the machine is here.
     pub fn position(&self) -> Position {
         self.shared.state().position
@@ -220,18 +266,8 @@ impl<M: StateMachine> Replica<M> {
     }
 }
 
-type Opened = Option<(Checkpoints, Option<crate::checkpoint::Head>)>;
-
-fn open<M: StateMachine>(options: &Options, machine: &mut M) -> Result<Opened, Error> {
-    let Some(directory) = &options.checkpoints else { return Ok(None) };
-    let failed = |error: std::io::Error| Error::Checkpoints { directory: directory.clone(), why: error.to_string() };
-    let checkpoints = Checkpoints::open(directory).map_err(failed)?;
-    let head = checkpoints.load(machine).map_err(failed)?;
-    Ok(Some((checkpoints, head)))
-}
-
 #[allow(clippy::expect_used, reason = "documented: nothing can be done without random bytes")]
-fn random() -> u128 {
+pub(crate) fn random() -> u128 {
     let mut bytes = [0; 16];
     let read = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     assert_eq!(read.expect("the operating system has random bytes"), bytes.len(), "random bytes");

@@ -8,6 +8,7 @@ use consort::GroupName;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
 /// What is asked of the thread that runs a replica.
@@ -124,6 +125,18 @@ impl<M> Shared<M> {
         let stopping = std::mem::take(&mut state.stopping);
         drop(state);
         stopping.into_iter().for_each(|answer| answer.give(Err(ended.clone())));
+    }
+
+    /// The replica has ended: whatever was asked, or waits, learns why.
+    pub fn end(&self, requests: &Receiver<Request>, why: &Error) {
+        let mut state = self.state();
+        (state.ended, state.waits) = (Some(why.clone()), Some(why.to_string()));
+        drop(state);
+        requests.try_iter().for_each(|request| match request {
+            Request::Stop(answer) => self.state().stopping.push(answer),
+            request => request.refuse(self, why.clone()),
+        });
+        self.told_current(false, why);
     }
 
     /// Has the replica's thread look.

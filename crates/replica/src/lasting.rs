@@ -1,0 +1,188 @@
+//! Replicas on an order that lasts: `paxos` with storage `sync` or `async`. The rules are in docs/protocols/replicas.md.
+#[cfg(test)]
+mod broken;
+mod driver;
+mod engine;
+mod head;
+mod identity;
+mod link;
+mod origins;
+mod seat;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+pub(crate) use origins::{put_place, read_place};
+
+use crate::checkpoint::Checkpoints;
+use crate::line::Origin;
+use crate::machine::StateMachine;
+use crate::options::{Error, Options};
+use crate::shared::{Request, Shared};
+use consort::{Client, Event, GroupName};
+use driver::{Driver, Parts};
+use engine::{Engine, Progress};
+use head::Head;
+use identity::Identity;
+use link::Link;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long a daemon may take to say what kind of order it keeps.
+const ANSWER: Duration = Duration::from_secs(10);
+/// The name of a server in the order is not longer.
+const NAME_MAX: usize = 96;
+
+/// What a replica begins with, once its daemon has said that its order lasts.
+pub(crate) struct Beginning {
+    link: Link,
+    checkpoints: Checkpoints,
+    identity: Option<Identity>,
+    head: Option<Head>,
+    /// The heads of all checkpoints that are whole, oldest first.
+    heads: Vec<Head>,
+}
+
+/// Connects to the first daemon that can be reached, and asks what kind of order it keeps.
+///
+/// # Errors
+/// [`Error::Session`] if no daemon could be reached for as long as is allowed.
+pub(crate) fn ask_kind(group: &GroupName, options: &Options) -> Result<(Link, bool), Error> {
+    let connect = options.session.connect.clone().without_shared_memory();
+    let failed = |error: consort::Error| Error::Session(error.to_string());
+    let mut link = Link::new(options.daemons.clone(), connect, options.session.reconnect_within);
+    loop {
+        let now = Instant::now();
+        thread::sleep(link.rests(now).unwrap_or_default());
+        link.connect(Instant::now()).map_err(failed)?;
+        let Some(client) = link.client() else { continue };
+        match lasts(client, group) {
+            Ok(lasts) => return Ok((link, lasts)),
+            Err(error) => link.lose(&error, Instant::now()),
+        }
+    }
+}
+
+fn lasts(client: &mut Client, group: &GroupName) -> Result<bool, consort::Error> {
+    client.ask_copies(&seat::any_of(group))?;
+    let until = Instant::now() + ANSWER;
+    loop {
+        match client.receive(until.saturating_duration_since(Instant::now()))? {
+            Some(Event::Copies(copies)) => return Ok(copies.lasts),
+            Some(_) => {}
+            None => return Err(consort::Error::TimedOut { cause: None }),
+        }
+    }
+}
+
+impl Beginning {
+    /// Takes the newest checkpoint of the directory, if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoints`]: the directory is another's or damaged, or the machine takes none of the checkpoints.
+    pub fn load<M: StateMachine>(link: Link, checkpoints: Checkpoints, machine: &mut M) -> Result<Self, Error> {
+        let directory = checkpoints.directory().to_owned();
+        let failed = |error: io::Error| Error::Checkpoints { directory: directory.clone(), why: error.to_string() };
+        let identity = Identity::load(&directory).map_err(failed)?;
+        let head: Option<Head> = checkpoints.load(machine).map_err(failed)?;
+        let heads: Vec<Head> = checkpoints.heads().map_err(failed)?;
+        let order = identity.as_ref().map(|identity| identity.order);
+        if let Some(other) = heads.iter().chain(&head).find(|head| Some(head.order) != order) {
+            let why = match order {
+                None => "there are checkpoints, and no file `identity` that says whose they are; give back the whole \
+                         directory, or an empty one"
+                    .to_owned(),
+                Some(order) => format!(
+                    "a checkpoint is of the order {:016x}, and the file `identity` of the order {order:016x}: files of two \
+                     directories were put together; give back the whole directory, or an empty one",
+                    other.order
+                ),
+            };
+            return Err(Error::Checkpoints { directory, why });
+        }
+        Ok(Self { link, checkpoints, identity, head, heads })
+    }
+
+    /// How many commands are in the state that the machine took.
+    pub fn applied(&self) -> u64 {
+        self.head.as_ref().map_or(0, |head| head.progress.applied)
+    }
+
+    /// Serves this replica's checkpoints to others, and runs it in a thread.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoints`]: others could not fetch its checkpoints at the address that was given.
+    pub fn run<M: StateMachine>(
+        self,
+        group: GroupName,
+        options: Options,
+        shared: Arc<Shared<M>>,
+        origin: Origin,
+        requests: Receiver<Request>,
+    ) -> Result<(), Error> {
+        let Self { link, checkpoints, identity, head, heads } = self;
+        let directory = checkpoints.directory().to_owned();
+        if options.founders > 1 {
+            tracing::warn!("group {group}: founders mean nothing here: the order lasts, and copies count instead");
+        }
+        let (address, served) = listen(&options, &directory, &group)?;
+        let name = options.server.clone().unwrap_or_else(|| name_of(&directory));
+        let kept = heads.iter().map(|head| head.progress.next.position).collect();
+        let serial = heads.iter().map(|head| head.serial).max().unwrap_or(0);
+        let order = identity.as_ref().map_or(0, |identity| identity.order);
+        let has_state = head.is_some();
+        let progress = head.map_or_else(Progress::default, |head| head.progress);
+        let engine = Engine::new(origin, progress);
+        let of_group = seat::any_of(&group).program().to_owned();
+        let shared_directory = options.shared.as_ref().map(|directory| directory.join(of_group));
+        let parts = Parts {
+            engine,
+            link,
+            group,
+            shared,
+            options,
+            checkpoints,
+            identity,
+            name,
+            address,
+            has_state,
+            shared_directory,
+            _served: served,
+        };
+        let driver = Driver::new(parts, driver::keeping(kept, order, serial));
+        thread::spawn(move || driver.run(&requests));
+        Ok(())
+    }
+}
+
+/// Where others fetch checkpoints.
+fn listen(options: &Options, directory: &Path, group: &GroupName) -> Result<(String, Arc<transfer::Served>), Error> {
+    let at = options.transfer_at.unwrap_or_else(|| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
+    let failed = |error: io::Error| {
+        let why = format!("others cannot fetch checkpoints at {at}: {error}; give another address and port");
+        Error::Checkpoints { directory: directory.to_owned(), why }
+    };
+    let listener = TcpListener::bind(at).map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?.to_string();
+    let (directory, group) = (directory.to_owned(), group.to_string());
+    let served = transfer::Served { directory, group, rate: options.transfer_rate };
+    Ok((address, transfer::serve(listener, served).map_err(failed)?))
+}
+
+/// What a server is called in the order: its machine and its directory, so that the same server is known again when its
+/// disk is lost.
+fn name_of(directory: &Path) -> String {
+    let directory = directory.canonicalize().unwrap_or_else(|_| directory.to_owned());
+    let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let name: String =
+        format!("{machine}:{}", directory.display()).chars().filter(|char| !char.is_whitespace()).collect();
+    match name.char_indices().rev().map(|(at, _)| at).take_while(|at| name.len() - at <= NAME_MAX).last() {
+        Some(from) if from > 0 => name[from..].to_owned(),
+        _ => name,
+    }
+}

@@ -1,0 +1,251 @@
+//! Checkpoints of what was consumed: when they are due, and what the order is told of them.
+use super::{Driver, Stage};
+use crate::checkpoint;
+use crate::lasting::head::Head;
+use crate::lasting::transfer;
+use crate::machine::StateMachine;
+use crate::options::Error;
+use consort::{Copies, GroupName, Position};
+use std::io;
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// A checkpoint is due behind so many bytes of commands, whatever else is.
+const BYTES: u64 = 16 << 20;
+/// What a command takes of the log besides its bytes.
+const COMMAND: u64 = 128;
+/// And after so long, where anything was consumed.
+const EVERY: Duration = Duration::from_secs(300);
+/// How long it waits behind one that failed.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// What was kept, and what is to be.
+pub(in crate::lasting) struct Keeping {
+    /// Names the order.
+    pub order: u64,
+    /// Positions behind the checkpoints on disk, oldest first: two at most.
+    kept: Vec<u64>,
+    /// The order was told of these by its last word that stands, or is under way.
+    declared: u64,
+    asked: Option<u64>,
+    serial: u64,
+    bytes: u64,
+    commands: u64,
+    since: Instant,
+    saving: Option<(Head, JoinHandle<io::Result<()>>)>,
+    /// The last one failed: when the next is tried.
+    failed: Option<(Instant, String)>,
+    /// A restore failed in part: nothing of the machine may be kept.
+    pub spoilt: bool,
+    /// The log begins there, and the state ends before.
+    pub lacks_from: u64,
+    pub fetch_at: Instant,
+    /// Since when the state is further than the log.
+    pub beyond_since: Option<Instant>,
+    warned: bool,
+}
+
+impl Keeping {
+    /// Nothing was kept, or what these checkpoints on disk have.
+    pub fn new(kept: Vec<u64>, order: u64, serial: u64) -> Self {
+        let mut keeping = Self {
+            order,
+            declared: 0,
+            kept,
+            asked: None,
+            serial,
+            bytes: 0,
+            commands: 0,
+            since: Instant::now(),
+            saving: None,
+            failed: None,
+            spoilt: false,
+            lacks_from: 0,
+            fetch_at: Instant::now(),
+            beyond_since: None,
+            warned: false,
+        };
+        keeping.declared = keeping.declared();
+        keeping
+    }
+
+    /// The first position that the older of two checkpoints lacks; 1 where there are fewer.
+    pub fn declared(&self) -> u64 {
+        //= RS10
+        match self.kept[..] {
+            [older, _] => older,
+            _ => 1,
+        }
+    }
+
+    pub const fn applied(&mut self, len: usize) {
+        self.bytes += len as u64 + COMMAND;
+        self.commands += 1;
+    }
+
+    /// What the last daemon was told may be lost with it.
+    pub const fn asks_again(&mut self) {
+        self.asked = None;
+    }
+
+    pub fn declare_stands(&mut self) {
+        if let Some(asked) = self.asked.take() {
+            self.declared = asked;
+        }
+    }
+
+    /// Another's checkpoint is on disk, and is the state.
+    pub fn came(&mut self, head: &Head) {
+        self.serial = self.serial.max(head.serial);
+        self.note(head);
+    }
+
+    fn note(&mut self, head: &Head) {
+        self.kept.push(head.progress.next.position);
+        if self.kept.len() > checkpoint::KEPT {
+            self.kept.remove(0);
+        }
+        (self.bytes, self.commands, self.since) = (0, 0, Instant::now());
+    }
+
+    /// A program that knows nothing of logs uses the group, too.
+    pub fn warn_of_stranger(&mut self, group: &GroupName, who: &str) {
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(
+                "{who} takes part in group {group} without a directory of its own: its commands do not count here"
+            );
+        }
+    }
+
+    /// Whether the log holds more for this copy than it should, as a share of its budget.
+    fn is_pressed(&self, copies: Option<&Copies>, sixteenths: u64) -> bool {
+        //= RS11
+        let Some(copies) = copies.filter(|copies| copies.budget > 0 && copies.last.0 > 0) else { return false };
+        let all = (copies.last.0 + 1).saturating_sub(copies.first.0).max(1);
+        let behind = (copies.last.0 + 1).saturating_sub(self.declared.max(copies.first.0));
+        let held = u128::from(copies.held) * u128::from(behind) / u128::from(all);
+        held * 16 >= u128::from(copies.budget) * u128::from(sixteenths)
+    }
+
+    /// Whether another checkpoint is due.
+    fn is_due(&self, now: Instant, every: u64, copies: Option<&Copies>, next: u64) -> bool {
+        if self.spoilt || self.failed.as_ref().is_some_and(|(again, _)| now < *again) {
+            return false;
+        }
+        let news = self.kept.last().is_none_or(|last| *last < next);
+        let is_many = self.bytes >= BYTES || self.commands >= every;
+        let is_old = now.saturating_duration_since(self.since) >= EVERY;
+        //= RS10
+        let needs_second = self.kept.len() < checkpoint::KEPT || self.is_pressed(copies, 8) && self.declared() < next;
+        needs_second || news && (is_many || is_old || self.is_pressed(copies, 1))
+    }
+}
+
+impl<M: StateMachine> Driver<M> {
+    /// Makes a checkpoint if it is time, in a thread, and tells the order what is kept.
+    pub(super) fn keep(&mut self, now: Instant) {
+        if self.keeping.saving.as_ref().is_some_and(|(_, saving)| saving.is_finished()) {
+            self.collect(now);
+        }
+        self.declare();
+        let every = self.parts.options.checkpoint_every;
+        let next = self.parts.engine.progress().next.position;
+        let serves = matches!(self.stage, Stage::Consumes(_)) && self.parts.engine.serves();
+        if !serves || self.keeping.saving.is_some() {
+            return;
+        }
+        self.move_on(next);
+        if self.keeping.is_due(now, every, self.copies.as_ref(), next) {
+            self.save();
+        }
+    }
+
+    /// Others fill the log: a mark shows how far it is, so that the next checkpoint is behind it.
+    fn move_on(&mut self, next: u64) {
+        let Some(copies) = &self.copies else { return };
+        let is_behind = copies.last.0 > next && self.keeping.is_pressed(Some(copies), 1);
+        if is_behind && self.readers.is_empty() && self.outbox.is_empty() {
+            let mark = self.parts.engine.send_mark();
+            self.readers.insert(mark, Vec::new());
+            let _ = self.act();
+        }
+    }
+
+    fn save(&mut self) {
+        let head = self.head();
+        let machine = self.parts.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
+        let (snapshot, directory) = (machine.snapshot(), self.parts.checkpoints.directory().to_owned());
+        drop(machine);
+        let (head_kept, remote) = (head.clone(), self.parts.shared_directory.clone());
+        let shared = Arc::clone(&self.parts.shared);
+        let saving = thread::spawn(move || {
+            let saved = checkpoint::save::<M>(&directory, &head_kept, snapshot, &shared.written);
+            if let (Ok(file), Some(remote)) = (&saved, remote)
+                && let Err(error) = transfer::share(&remote, file, &head_kept)
+            {
+                tracing::warn!("a checkpoint cannot be copied to {}: {error}", remote.display());
+            }
+            shared.wake();
+            saved.map(drop)
+        });
+        self.keeping.saving = Some((head, saving));
+    }
+
+    fn head(&mut self) -> Head {
+        self.keeping.serial += 1;
+        Head { order: self.keeping.order, serial: self.keeping.serial, progress: self.parts.engine.progress().clone() }
+    }
+
+    fn collect(&mut self, now: Instant) {
+        let Some((head, saving)) = self.keeping.saving.take() else { return };
+        let failed = match saving.join() {
+            Ok(Ok(())) => {
+                self.keeping.failed = None;
+                return self.keeping.note(&head);
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its thread panicked".to_owned(),
+        };
+        if self.keeping.failed.as_ref().is_none_or(|(_, before)| *before != failed) {
+            let directory = self.parts.checkpoints.directory().display();
+            tracing::warn!(
+                "a checkpoint cannot be written to {directory}: {failed}; nothing is lost, and it is tried again, but the log \
+                 cannot let go what this copy lacks"
+            );
+        }
+        self.keeping.failed = Some((now + AGAIN, failed));
+    }
+
+    /// Tells the order what the older checkpoint has.
+    fn declare(&mut self) {
+        let Stage::Consumes(bound) = &self.stage else { return };
+        let from = self.keeping.declared();
+        if from <= self.keeping.declared || self.keeping.asked == Some(from) {
+            return;
+        }
+        let (seat, epoch, order) = (bound.seat.clone(), bound.epoch, self.keeping.order);
+        let Some(client) = self.parts.link.client() else { return };
+        if let Err(error) = client.declare_bound(&seat, epoch, order, Position(from)) {
+            return self.lose(&error);
+        }
+        self.keeping.asked = Some(from);
+    }
+
+    /// All that was applied is on disk when the replica ends.
+    pub(super) fn keep_last(&mut self) -> Result<(), Error> {
+        self.collect(Instant::now());
+        let next = self.parts.engine.progress().next.position;
+        let is_kept = self.keeping.kept.last().is_some_and(|last| *last >= next);
+        if self.keeping.spoilt || is_kept || !matches!(self.stage, Stage::Consumes(_)) {
+            return Ok(());
+        }
+        let head = self.head();
+        let machine = self.parts.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
+        let snapshot = machine.snapshot();
+        drop(machine);
+        let directory = self.parts.checkpoints.directory();
+        let saved = checkpoint::save::<M>(directory, &head, snapshot, &self.parts.shared.written);
+        saved.map(drop).map_err(|error| self.cannot_use(error.to_string()))
+    }
+}

@@ -1,0 +1,314 @@
+//! Which copy a replica binds, judged by what the order says of all copies and by what its directory says of itself.
+use super::identity::Identity;
+use consort::{Binding, Copies, GroupName, Holder, Position, Seat};
+use std::path::Path;
+
+/// What a replica wants, whatever the order says.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted<'a> {
+    pub group: &'a GroupName,
+    pub directory: &'a Path,
+    /// This server and the address where others fetch its checkpoints, as the order shows them to people.
+    pub label: &'a str,
+    /// How many copies there are; 0 for as many as the order says, or as there are voters.
+    pub copies: u16,
+    /// Which copy it is to be, whoever was it before.
+    pub takes: Option<u16>,
+    /// Which copy it takes where it may choose.
+    pub prefers: u16,
+    /// The first position that the older of its two checkpoints lacks.
+    pub from: Position,
+    /// The directory has a state.
+    pub has_state: bool,
+    pub token: u128,
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    Bind(Binding),
+    /// It can't begin with this directory, here: why, and what to do.
+    Refuse(String),
+}
+
+/// Which copy to bind.
+pub(crate) fn choose(copies: &Copies, identity: Option<&Identity>, wanted: &Wanted<'_>) -> Choice {
+    match identity {
+        Some(identity) if wanted.has_state || is_bound_by(copies, identity) => return_to(copies, identity, wanted),
+        // One that was killed before it had any state has nothing to lose.
+        _ => take_one(copies, wanted),
+    }
+}
+
+/// Whether an operator took it out of the order: anybody may bind it again.
+const fn is_withdrawn(seat: &Seat) -> bool {
+    seat.token == 0
+}
+
+/// Whether the copy's present binding is this directory's.
+fn is_bound_by(copies: &Copies, identity: &Identity) -> bool {
+    let is_own = |seat: &Seat| !is_withdrawn(seat) && (seat.epoch == identity.epoch || seat.token == identity.token);
+    identity.order == copies.order && copies.seats.iter().any(|seat| seat.holder == identity.seat && is_own(seat))
+}
+
+/// A directory that was bound before.
+fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choice {
+    let directory = wanted.directory.display();
+    if identity.group != wanted.group.to_string() {
+        return Choice::Refuse(format!(
+            "the directory {directory} has the state of group {}, and this is a replica of group {}; give it a directory of \
+             its group, or an empty one",
+            identity.group, wanted.group
+        ));
+    }
+    //= RS14
+    if identity.order != copies.order {
+        return Choice::Refuse(format!(
+            "the directory {directory} has a state of the order {:016x}, and the daemons keep the order {:016x}, which was \
+             begun without it: they lost their votes, or they are another cluster. Have the daemons take up their old state \
+             directories; only if those are lost for good, move this directory away to begin with what the daemons have",
+            identity.order, copies.order
+        ));
+    }
+    if let Some(other) = wanted.takes.map(|takes| holder(wanted, takes)).filter(|seat| *seat != identity.seat) {
+        return Choice::Refuse(format!(
+            "the directory {directory} is that of copy {}, and this server is to be copy {}; give it an empty directory, or \
+             have it be copy {}",
+            copy_of(&identity.seat),
+            copy_of(&other),
+            copy_of(&identity.seat)
+        ));
+    }
+    let seat = copies.seats.iter().find(|seat| seat.holder == identity.seat);
+    //= RS08
+    match seat {
+        None => bind(wanted, &identity.seat, 0, copies),
+        Some(seat) if is_withdrawn(seat) => bind(wanted, &identity.seat, seat.epoch, copies),
+        Some(seat) if is_bound_by(copies, identity) || wanted.takes.is_some() => {
+            bind(wanted, &identity.seat, seat.epoch, copies)
+        }
+        Some(seat) => Choice::Refuse(format!(
+            "the directory {directory} was bound last as copy {copy} by entry {} of the log, and since then copy {copy} was \
+             bound by entry {}, as {}. So this directory was copied from that server's, or put back from a backup. Use that \
+             server's own directory; or stop that server and start this one with `--copy {copy}` to have this directory take \
+             its place",
+            identity.epoch,
+            seat.epoch,
+            seat.label,
+            copy = copy_of(&identity.seat),
+        )),
+    }
+}
+
+/// A directory in which nothing was.
+fn take_one(copies: &Copies, wanted: &Wanted<'_>) -> Choice {
+    let epoch_of = |seat: &Holder| copies.seats.iter().find(|of| of.holder == *seat).map_or(0, |of| of.epoch);
+    if let Some(takes) = wanted.takes {
+        let seat = holder(wanted, takes);
+        return bind(wanted, &seat, epoch_of(&seat), copies);
+    }
+    // The same server without its disk.
+    let bound: Vec<_> = copies.seats.iter().filter(|seat| !is_withdrawn(seat)).collect();
+    if let Some(own) = bound.iter().find(|seat| server_of(&seat.label) == server_of(wanted.label)) {
+        return bind(wanted, &own.holder, own.epoch, copies);
+    }
+    let most = most(copies, wanted);
+    let free = |number: &u16| bound.iter().all(|seat| seat.holder != holder(wanted, *number));
+    let free = Some(wanted.prefers)
+        .filter(|number| (1..=most).contains(number) && free(number))
+        .or_else(|| (1..=most).find(free));
+    if let Some(number) = free.filter(|_| bound.len() < usize::from(most)) {
+        let seat = holder(wanted, number);
+        return bind(wanted, &seat, epoch_of(&seat), copies);
+    }
+    let list: Vec<_> = bound.iter().map(|seat| format!("{} by {}", copy_of(&seat.holder), seat.label)).collect();
+    Choice::Refuse(format!(
+        "group {} has {most} copies, and all are bound: {}. To have this server take the place of one whose directory is lost, \
+         start it with `--copy NUMBER`; what only that directory had is lost then",
+        wanted.group,
+        list.join(", ")
+    ))
+}
+
+fn most(copies: &Copies, wanted: &Wanted<'_>) -> u16 {
+    match (copies.copies, wanted.copies) {
+        (0, 0) => copies.voters.max(1),
+        (0, given) => given,
+        (known, _) => known,
+    }
+}
+
+fn bind(wanted: &Wanted<'_>, seat: &Holder, replaces: u64, copies: &Copies) -> Choice {
+    let known = copies.copies;
+    if known > 0 && wanted.copies > 0 && wanted.copies != known {
+        return Choice::Refuse(format!(
+            "group {} has {known} copies, as its first server said, and not {}; give that number, or none",
+            wanted.group, wanted.copies
+        ));
+    }
+    let (order, label, from, token) = (copies.order, wanted.label.to_owned(), wanted.from, wanted.token);
+    Choice::Bind(Binding { order, holder: seat.clone(), token, replaces, from, copies: most(copies, wanted), label })
+}
+
+/// The copy of a group's program that has this number.
+fn holder(wanted: &Wanted<'_>, number: u16) -> Holder {
+    Holder::of_group(wanted.group, number)
+}
+
+/// A copy of this group's program, whichever: to ask about all of them.
+pub(crate) fn any_of(group: &GroupName) -> Holder {
+    Holder::of_group(group, 1)
+}
+
+/// Where others fetch the checkpoints of a copy: the last word of its label.
+pub(crate) fn address_of(seat: &Seat) -> &str {
+    seat.label.rsplit_once(' ').map_or(&seat.label, |(_, address)| address)
+}
+
+/// The server that bound a copy: the rest of its label.
+fn server_of(label: &str) -> &str {
+    label.rsplit_once(' ').map_or(label, |(server, _)| server)
+}
+
+/// The number of a copy, as text.
+pub(crate) fn copy_of(holder: &Holder) -> &str {
+    holder.as_str().split_once('/').map_or("1", |(_, copy)| copy)
+}
+
+/// The copies that have what this one lacks, the furthest first.
+pub(crate) fn donors<'a>(copies: &'a Copies, own: &'a Holder) -> impl Iterator<Item = &'a Seat> {
+    let mut seats: Vec<_> = copies.seats.iter().filter(|seat| seat.holder != *own && !is_withdrawn(seat)).collect();
+    seats.sort_by_key(|seat| std::cmp::Reverse(seat.from));
+    seats.into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::LazyLock;
+
+    fn group() -> GroupName {
+        GroupName::new("kv.main.1").unwrap()
+    }
+
+    fn seat(number: u16, epoch: u64, label: &str) -> Seat {
+        let holder = Holder::of_group(&group(), number);
+        Seat { holder, epoch, token: epoch.into(), from: Position(1), label: label.into() }
+    }
+
+    fn copies(seats: &[Seat]) -> Copies {
+        Copies {
+            holder: Holder::of_group(&group(), 1),
+            order: 9,
+            lasts: true,
+            copies: if seats.is_empty() { 0 } else { 3 },
+            began: Position(1),
+            first: Position(1),
+            last: Position(5),
+            held: 0,
+            budget: 1,
+            voters: 3,
+            seats: seats.to_vec(),
+        }
+    }
+
+    fn wanted(label: &str) -> Wanted<'_> {
+        static GROUP: LazyLock<GroupName> = LazyLock::new(group);
+        let directory = Path::new("kv1");
+        Wanted {
+            group: &GROUP,
+            directory,
+            label,
+            copies: 0,
+            takes: None,
+            prefers: 2,
+            from: Position(1),
+            has_state: true,
+            token: 77,
+        }
+    }
+
+    fn identity(number: u16, epoch: u64, token: u128) -> Identity {
+        Identity { group: group().to_string(), order: 9, seat: Holder::of_group(&group(), number), epoch, token }
+    }
+
+    fn bound(choice: Choice) -> (String, u64, u16) {
+        match choice {
+            Choice::Bind(binding) => (copy_of(&binding.holder).to_owned(), binding.replaces, binding.copies),
+            Choice::Refuse(why) => panic!("{why}"),
+        }
+    }
+
+    fn refused(choice: Choice) -> String {
+        match choice {
+            Choice::Refuse(why) => why,
+            Choice::Bind(binding) => panic!("{binding:?}"),
+        }
+    }
+
+    #[test]
+    fn an_empty_directory_takes_a_free_copy_or_its_own_former_one() {
+        //= RS08 test
+        assert_eq!(bound(choose(&copies(&[]), None, &wanted("a"))), ("2".into(), 0, 3), "as many as there are voters");
+        let two = [seat(2, 40, "b"), seat(3, 41, "c")];
+        assert_eq!(bound(choose(&copies(&two), None, &wanted("a"))), ("1".into(), 0, 3));
+        assert_eq!(bound(choose(&copies(&two), None, &wanted("c"))), ("3".into(), 41, 3), "it lost its disk");
+        let all = [&two[..], &[seat(1, 42, "a")]].concat();
+        let why = refused(choose(&copies(&all), None, &wanted("x")));
+        assert!(why.contains("all are bound: 2 by b, 3 by c, 1 by a") && why.contains("--copy NUMBER"), "{why}");
+        let takes = Wanted { takes: Some(3), ..wanted("x") };
+        assert_eq!(bound(choose(&copies(&all), None, &takes)), ("3".into(), 41, 3));
+        let other = Wanted { copies: 5, ..wanted("a") };
+        assert!(
+            refused(choose(&copies(&all), None, &other)).contains("has 3 copies, as its first server said, and not 5")
+        );
+    }
+
+    #[test]
+    fn a_directory_returns_as_its_copy_unless_another_was_bound_since() {
+        //= RS08 test
+        let known = copies(&[seat(1, 40, "a"), seat(2, 41, "b")]);
+        assert_eq!(bound(choose(&known, Some(&identity(2, 41, 5)), &wanted("b"))), ("2".into(), 41, 3));
+        assert_eq!(
+            bound(choose(&known, Some(&identity(2, 0, 41)), &wanted("b"))),
+            ("2".into(), 41, 3),
+            "its own binding"
+        );
+        assert_eq!(bound(choose(&known, Some(&identity(3, 30, 5)), &wanted("c"))), ("3".into(), 0, 3), "deregistered");
+        let old = identity(2, 35, 6);
+        let why = refused(choose(&known, Some(&old), &wanted("b")));
+        assert!(why.contains("bound by entry 41, as b") && why.contains("put back from a backup"), "{why}");
+        let nothing = Wanted { has_state: false, ..wanted("b") };
+        assert_eq!(
+            bound(choose(&known, Some(&old), &nothing)),
+            ("2".into(), 41, 3),
+            "it was killed before its first state"
+        );
+        let takes = Wanted { takes: Some(2), ..wanted("b") };
+        assert_eq!(bound(choose(&known, Some(&old), &takes)), ("2".into(), 41, 3));
+        assert!(refused(choose(&known, Some(&identity(1, 40, 1)), &takes)).contains("is that of copy 1"));
+    }
+
+    #[test]
+    fn a_copy_that_was_withdrawn_is_free() {
+        //= RS08 test
+        let withdrawn = Seat { token: 0, label: String::new(), ..seat(3, 50, "") };
+        let known = copies(&[seat(1, 40, "a"), seat(2, 41, "b"), withdrawn]);
+        assert_eq!(bound(choose(&known, None, &wanted("x"))), ("3".into(), 50, 3));
+        assert_eq!(bound(choose(&known, Some(&identity(3, 42, 9)), &wanted("c"))), ("3".into(), 50, 3));
+        let own = Holder::of_group(&group(), 1);
+        assert_eq!(donors(&known, &own).map(|seat| seat.epoch).collect::<Vec<_>>(), [41]);
+    }
+
+    #[test]
+    fn a_directory_of_another_group_or_order_is_refused_and_both_are_named() {
+        //= RS14 test
+        let known = copies(&[]);
+        let other = Identity { group: "kv.other.1".into(), ..identity(1, 1, 1) };
+        let why = refused(choose(&known, Some(&other), &wanted("a")));
+        assert!(why.contains("group kv.other.1") && why.contains("group kv.main.1"), "{why}");
+        let other = Identity { order: 8, ..identity(1, 1, 1) };
+        let why = refused(choose(&known, Some(&other), &wanted("a")));
+        assert!(why.contains("order 0000000000000008") && why.contains("order 0000000000000009"), "{why}");
+    }
+}
