@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -30,10 +30,26 @@ applied. Prints a line that begins with `ready:` once it is up to date.
   --partitions N     how many partitions it has, each with an order of its own
                      where the daemons run many rings; all servers say the same
                      [4]
-  --state DIR        keep checkpoints here; a server that starts again then
-                     needs only what it missed
-  --founders N       so many servers begin the store together; with --state say
-                     a majority of the servers [1]
+  --state DIR        keep checkpoints here, in a directory of this server's own.
+                     With daemons that run `paxos` with storage sync or async
+                     an answered write then outlives the loss of every process;
+                     elsewhere a stop of all servers loses what came since the
+                     last checkpoint, and without --state everything
+  --copies N         so many servers have such a directory; the first server
+                     says it for ever [as many as there are daemons that vote]
+  --copy N           take the place of the copy that has this number, because its
+                     directory is lost or not used any more
+  --transfer IP:PORT where servers on other machines fetch checkpoints of this
+                     one, each partition at a port of its own from PORT on;
+                     whoever connects there can read the store
+                     [free ports of the address of --listen]
+  --transfer-rate SIZE
+                     bytes a second that are sent to a server which lacks them,
+                     by each partition [4MiB]
+  --shared DIR       a directory that all servers share: each new checkpoint is
+                     copied there too, and who lacks one takes it from there
+  --founders N       so many servers begin the store together, where the daemons'
+                     order forgets; with --state say a majority of them [1]
   --checkpoint-every N
                      behind so many commands of a partition [100000]
   --memory SIZE      bytes of keys and values, and 200 for each [1GiB]
@@ -78,7 +94,9 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let mut options = read(words)?;
     let _log = log::start(Some(options.log.as_deref().unwrap_or("warn")), options.log_format)?;
     let events = stop_on_signals().trying(|| "cannot watch for signals".into())?;
-    drop(listen(&options.listen)?); // what is wrong with the address is told at once
+    let listens_at = listen(&options.listen)?.local_addr().ok(); // what is wrong with the address is known at once
+    let near = listens_at.map(|at| SocketAddr::new(at.ip(), 0)).filter(|at| !at.ip().is_unspecified());
+    options.store.transfer_at = options.store.transfer_at.or(near);
     options.store.daemons = match std::mem::take(&mut options.daemons) {
         given if given.is_empty() => vec![options.wanted.one()?],
         given => given,
@@ -107,6 +125,11 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
             session: SessionOptions::default(),
             partitions: 4,
             founders: 1,
+            copies: 0,
+            copy: None,
+            transfer_at: None,
+            transfer_rate: 4 << 20,
+            shared: None,
             state: None,
             checkpoint_every: 100_000,
             log_bytes: 64 << 20,
@@ -125,6 +148,15 @@ impl Options {
             "--name" => store.name = args.text()?,
             "--partitions" => store.partitions = args.number(1..=u64::from(consort_kv::arcs::PARTITIONS_MAX))? as u16,
             "--state" => store.state = Some(args.path()?),
+            "--copies" => store.copies = args.number(1..=128)? as u16,
+            "--copy" => store.copy = Some(args.number(1..=128)? as u16),
+            "--transfer" => {
+                let text = args.text()?;
+                let problem = |_| Failure::usage(format!("--transfer: `{text}` is no address; give IP:PORT"));
+                store.transfer_at = Some(text.parse().map_err(problem)?);
+            }
+            "--transfer-rate" => store.transfer_rate = args.size(1 << 10..=1 << 40)?,
+            "--shared" => store.shared = Some(args.path()?),
             "--founders" => store.founders = args.number(1..=128)? as usize,
             "--checkpoint-every" => store.checkpoint_every = args.number(1..=u64::MAX)?,
             "--memory" => store.limits.memory = args.size(1 << 20..=1 << 40)?,
@@ -222,7 +254,7 @@ fn stop(store: &Arc<Store>) -> Outcome {
 fn announce(store: &Store, listener: &TcpListener) -> Outcome {
     let address = listener.local_addr().trying(|| "cannot tell where it listens".into())?;
     let mut out = io::stdout();
-    let written = writeln!(out, "ready: store {} serves clients at {address}", store.name());
+    let written = writeln!(out, "ready: store {} ({}) serves clients at {address}", store.name(), store.what_is_kept());
     heard_or_not(written.and_then(|()| out.flush()))
 }
 

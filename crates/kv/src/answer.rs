@@ -131,13 +131,14 @@ fn info(store: &Store) -> String {
     let mut text = format!(
         "# Server\r\nconsort_version:{}\r\ncommands:{COMMANDS}\r\n\r\n# Limits\r\nkey_bytes:{KEY_MAX}\r\n\
          value_bytes:{VALUE_MAX}\r\nmaxclients:{}\r\npipeline:{}\r\nmaxmemory:{}\r\n\r\n# Store\r\nname:{}\r\n\
-         partitions:{}\r\nwaits_for:{}\r\n",
+         partitions:{}\r\nkept:{}\r\nwaits_for:{}\r\n",
         env!("CARGO_PKG_VERSION"),
         limits.connections,
         limits.pipeline,
         limits.memory,
         store.name(),
         store.arcs().partitions(),
+        store.what_is_kept(),
         store.waits_for().unwrap_or_default(),
     );
     for (at, replica) in store.replicas().iter().enumerate() {

@@ -6,6 +6,7 @@ use crate::partition::Partition;
 use bytes::Bytes;
 use consort::{Address, GroupName, SessionOptions};
 use consort_replica::{Error, Options, Outside, Pending, Replica, Response};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,8 +25,18 @@ pub struct StoreOptions {
     pub session: SessionOptions,
     /// How many partitions the store has, 1 to 64. All servers of a store say the same.
     pub partitions: u16,
-    /// So many servers begin the store together.
+    /// So many servers begin the store together, where the order forgets.
     pub founders: usize,
+    /// How many copies of the store there are, where the order lasts; 0 for as many as there are daemons that vote.
+    pub copies: u16,
+    /// This server takes the place of the copy that has this number, where the order lasts.
+    pub copy: Option<u16>,
+    /// Where other servers fetch checkpoints, where the order lasts; its port is that of the first partition, 0 for free ones.
+    pub transfer_at: Option<SocketAddr>,
+    /// Bytes a second that are sent to a server which lacks them, of each partition.
+    pub transfer_rate: u64,
+    /// A directory that all servers share, for checkpoints of those that lack one, where the order lasts.
+    pub shared: Option<PathBuf>,
     /// Where checkpoints are kept, if any: a directory of this server's own.
     pub state: Option<PathBuf>,
     /// A checkpoint of a partition is made behind so many of its commands.
@@ -89,6 +100,8 @@ pub struct Store {
     name: String,
     arcs: Arcs,
     replicas: Vec<Replica<Partition>>,
+    lasts: bool,
+    keeps_checkpoints: bool,
     limits: Limits,
     under_way: Arc<AtomicUsize>,
 }
@@ -108,10 +121,13 @@ impl Store {
             return Err(StoreError::Partitions(*partitions));
         }
         let replicas = (1..=usize::from(*partitions)).map(|partition| start(options, partition));
+        let replicas: Vec<_> = replicas.collect::<Result<_, _>>()?;
         Ok(Self {
             name: name.clone(),
             arcs: Arcs::new(*partitions),
-            replicas: replicas.collect::<Result<_, _>>()?,
+            lasts: replicas.iter().all(Replica::lasts),
+            keeps_checkpoints: options.state.is_some(),
+            replicas,
             limits: *limits,
             under_way: Arc::default(),
         })
@@ -177,6 +193,20 @@ impl Store {
         stopped.into_iter().enumerate().try_for_each(failed)
     }
 
+    /// Whether what was answered outlives the loss of every process: the order lasts, and this server has a directory.
+    pub const fn lasts(&self) -> bool {
+        self.lasts
+    }
+
+    /// What a stop of all servers would lose, in one sentence.
+    pub const fn what_is_kept(&self) -> &'static str {
+        match (self.lasts(), self.keeps_checkpoints) {
+            (true, _) => "a write that was answered outlives the loss of every process",
+            (false, true) => "if all servers stop at a time, writes since the last checkpoint are lost",
+            (false, false) => "if all servers stop at a time, everything is lost",
+        }
+    }
+
     /// The store's name.
     pub fn name(&self) -> &str {
         &self.name
@@ -213,12 +243,23 @@ impl Store {
     }
 }
 
+/// Each partition has a port of its own, one behind the other.
+fn transfer_at(first: SocketAddr, partition: usize) -> SocketAddr {
+    let port = if first.port() == 0 { 0 } else { first.port().saturating_add(partition as u16 - 1) };
+    SocketAddr::new(first.ip(), port)
+}
+
 fn start(options: &StoreOptions, partition: usize) -> Result<Replica<Partition>, StoreError> {
     let group = GroupName::new(format!("kv.{}.{partition}", options.name));
     let group = group.map_err(|_| StoreError::Name(options.name.clone()))?;
     let mut replica = Options::at(&options.daemons)
         .session(options.session.clone())
         .founders(options.founders)
+        .copies(options.copies)
+        .copy(options.copy)
+        .transfer_at(options.transfer_at.map(|at| transfer_at(at, partition)))
+        .shared(options.shared.clone())
+        .transfer_rate(options.transfer_rate)
         .outside(Outside::Refused)
         .log_bytes(options.log_bytes / usize::from(options.partitions))
         .checkpoint_every(options.checkpoint_every);
