@@ -483,7 +483,8 @@ fn the_three_lines_of_the_help_are_a_store() {
     let _daemon = world.daemon(&["--protocol", "paxos", "--nodes", "1"]);
     let cluster = world.cluster.clone();
     let server = world.start(&["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster], None);
-    let ready = server.prints("ready: store main serves clients at ");
+    let ready =
+        server.prints("ready: store main (if all servers stop at a time, everything is lost) serves clients at ");
     let address = ready.rsplit_once(' ').unwrap().1;
     assert_eq!(world.run(&["kv", "put", "tea", "green", "--server", address]).code, 0);
     assert_eq!(world.run(&["kv", "get", "tea", "--server", address]).out, "green\n");

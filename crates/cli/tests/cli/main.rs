@@ -14,6 +14,7 @@ mod command_line;
 mod demo;
 mod embedded;
 mod examples;
+mod kept;
 mod kv;
 mod leadership;
 mod lists;

@@ -25,6 +25,12 @@ fn replica(cluster: &Cluster, first: usize, adjust: impl FnOnce(Options) -> Opti
     Replica::start(Store::default(), &group(), adjust(options(cluster, first))).unwrap()
 }
 
+/// The same with a directory, which each replica has where the order lasts.
+fn kept_replica(cluster: &Cluster, first: usize, adjust: impl FnOnce(Options) -> Options) -> Replica<Store> {
+    let directory = cluster.world.path(&format!("replica-{first}"));
+    replica(cluster, first, |options| adjust(options).checkpoints(directory))
+}
+
 fn group() -> GroupName {
     GroupName::new("store").unwrap()
 }
@@ -131,7 +137,7 @@ fn a_replica_as_a_process() {
 
 fn kills_lose_and_double_nothing(protocol: &str) {
     let mut cluster = Cluster::new(protocol);
-    let replicas = [0, 1].map(|first| replica(&cluster, first, |options| options.founders(3)));
+    let replicas = [0, 1].map(|first| kept_replica(&cluster, first, |options| options.founders(3)));
     let process = Process::start(&cluster, 2);
     assert_eq!(process.says("begins "), 0);
     let (stop, all) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
@@ -221,14 +227,24 @@ fn joins_a_state_of(values: usize) {
 }
 
 #[test]
-fn in_a_minority_commands_wait_or_are_refused_with_the_cause_and_go_on_behind_it() {
-    let mut cluster = Cluster::new("ring");
+fn in_a_minority_commands_wait_or_are_refused_and_go_on() {
+    in_a_minority_commands_wait("ring");
+}
+
+#[test]
+fn without_a_quorum_commands_wait_or_are_refused_and_go_on() {
+    in_a_minority_commands_wait("paxos");
+}
+
+fn in_a_minority_commands_wait(protocol: &str) {
+    let mut cluster = Cluster::new(protocol);
+    let only = cluster.addresses(0).swap_remove(0);
     let at_first = |mut options: Options| {
-        options.daemons.truncate(1);
+        options.daemons = vec![only.clone()];
         options
     };
-    let waits = replica(&cluster, 0, at_first);
-    let refuses = replica(&cluster, 0, |options| at_first(options).outside(Outside::Refused));
+    let waits = kept_replica(&cluster, 0, at_first);
+    let refuses = kept_replica(&cluster, 1, |options| at_first(options).outside(Outside::Refused));
     waits.call("set a 1").unwrap();
     refuses.catch_up().wait().or_else(|_| waits.call("set a 1").map(drop)).unwrap();
     wait_until("both are up to date", || refuses.waits_for().is_none() && waits.waits_for().is_none());
@@ -244,6 +260,13 @@ fn in_a_minority_commands_wait_or_are_refused_with_the_cause_and_go_on_behind_it
     assert_eq!(waits.read_latest(|store| store.0["a"].to_string()).unwrap(), "2");
     wait_until("the other one refuses no more", || refuses.call("set a 3").is_ok());
     wait_until("both say that nothing waits", || refuses.waits_for().is_none() && waits.waits_for().is_none());
+}
+
+#[test]
+fn on_an_order_that_lasts_a_replica_without_a_directory_is_refused() {
+    let cluster = Cluster::new("paxos");
+    let refused = Replica::start(Store::default(), &group(), options(&cluster, 0)).unwrap_err();
+    assert!(matches!(refused, Error::NoDirectory), "{refused}");
 }
 
 #[test]

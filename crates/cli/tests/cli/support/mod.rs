@@ -79,6 +79,12 @@ impl World {
         self.directory.path().join(name)
     }
 
+    /// Leaves all files where they are, for inspection; returns where that is.
+    pub fn keep(&mut self) -> &Path {
+        self.directory.disable_cleanup(true);
+        self.directory.path()
+    }
+
     pub fn write(&self, name: &str, text: &str) -> String {
         let path = self.path(name);
         std::fs::write(&path, text).unwrap();
