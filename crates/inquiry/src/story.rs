@@ -29,6 +29,12 @@ pub struct Story {
     pub rings: Vec<(u16, String)>,
     /// What clients' requests wait for, if they do.
     pub requests_wait_for: Option<String>,
+    /// Whose messages wait because the log is full, if it is.
+    pub log_full: Option<String>,
+    /// How many bytes of the log are held, and how many may be for copies of programs, if there are any.
+    pub log_held: Option<(u64, u64)>,
+    /// Each program with copies, and how they are.
+    pub copies: Vec<(String, String)>,
     /// Its clients that do not read, and what is done about them.
     pub slow_clients: Option<String>,
 }
@@ -78,6 +84,9 @@ impl Story {
             peers: peers::of(&status),
             rings: rings(&status),
             requests_wait_for: status.get("requests_wait_for").cloned(),
+            log_full: status.get("log_full").cloned(),
+            log_held: log_held(&status),
+            copies: copies(&status),
             slow_clients: status.get("slow_clients").cloned(),
         })
     }
@@ -101,6 +110,11 @@ impl Story {
         lines.push(format!("Node {} {}.", self.node, peers::sentence(&self.peers)));
         lines.extend(self.rings.iter().map(|(ring, state)| format!("Ring {ring}: {state}.")));
         lines.extend(self.requests_wait_for.iter().map(|cause| format!("Requests of its clients wait: {cause}.")));
+        lines.extend(self.log_full.iter().map(|whose| format!("The log is full up to its budget: {whose}.")));
+        lines.extend(self.log_held.iter().filter(|_| !self.copies.is_empty()).map(|(held, budget)| {
+            format!("The log holds {held} bytes; its budget for copies of programs is {budget}.")
+        }));
+        lines.extend(self.copies.iter().map(|(program, state)| format!("Copies of {program}: {state}.")));
         lines.extend(self.slow_clients.iter().map(|slow| format!("Slow clients: {slow}.")));
         lines
     }
@@ -158,6 +172,17 @@ pub fn rings(status: &BTreeMap<String, String>) -> Vec<(u16, String)> {
     let mut rows: Vec<_> = status.iter().filter_map(row).collect();
     rows.sort_unstable();
     rows
+}
+
+/// The rows of programs with copies in a status, by name.
+fn copies(status: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let row = |(key, state): (&String, &String)| Some((key.strip_prefix("copies_of_")?.to_owned(), state.clone()));
+    status.iter().filter_map(row).collect()
+}
+
+fn log_held(status: &BTreeMap<String, String>) -> Option<(u64, u64)> {
+    let count = |key: &str| status.get(key)?.parse().ok();
+    Some((count("retained_bytes")?, count("retention_budget_bytes")?))
 }
 
 /// The changes in a status, in their order.
@@ -309,6 +334,27 @@ Node 1 hears both ways n2; never heard n3.";
         let lines = told.lines(10);
         assert_eq!(lines[before], "Requests of its clients wait: slow_client:c2@n1.");
         assert!(lines[before + 1].starts_with("Slow clients: #bob#n1 has its groups wait for 300 ms"), "{lines:?}");
+    }
+
+    #[test]
+    fn copies_are_named_and_how_full_the_log_is() {
+        let rows = [
+            ("copies_of_kv.main.1", "kv.main.1/1 (s1) lacks 7 messages from 3 on"),
+            ("copies_bound", "1"),
+            ("retained_bytes", "4000"),
+            ("retention_budget_bytes", "4096"),
+        ];
+        let status: BTreeMap<_, _> = rows.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let mut told = story();
+        (told.copies, told.log_held) = (copies(&status), log_held(&status));
+        let lines = told.lines(10);
+        assert_eq!(
+            lines[lines.len() - 2..],
+            [
+                "The log holds 4000 bytes; its budget for copies of programs is 4096.",
+                "Copies of kv.main.1: kv.main.1/1 (s1) lacks 7 messages from 3 on."
+            ]
+        );
     }
 
     #[test]

@@ -74,6 +74,7 @@ impl<E: Engine> Node<E> {
         self.engine.observe(self.now, &mut |fact| match fact {
             Fact::Peer(reach) => say(&format!("peer_{}", reach.node), reach.to_string()),
             Fact::Part { what, part, value } => say(&format!("{what}_{part}"), value),
+            Fact::Program { name, value } => say(&format!("copies_of_{name}"), value),
             Fact::SentOn { ring, topics } => say(&format!("sends_on_{ring}"), self.sent_on(topics.as_deref())),
             Fact::Counter(..) | Fact::State(_) => {}
         });

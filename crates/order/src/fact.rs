@@ -31,6 +31,13 @@ pub enum Fact {
         /// It.
         value: String,
     },
+    /// How the copies of a program are, for people.
+    Program {
+        /// Its name.
+        name: String,
+        /// It.
+        value: String,
+    },
     /// What a gateway sends on into one of its rings.
     SentOn {
         /// Which ring.

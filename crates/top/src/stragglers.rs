@@ -49,6 +49,10 @@ fn waits(node: u16, told: &Told) -> Option<HeldBack> {
         let why = format!("requests at n{node} wait for it: it does not read, and its groups wait until it does");
         return Some(HeldBack { kind: "client", who: slow.into(), why });
     }
+    if cause == "retention" {
+        let full = told.status.get("log_full").map_or("the log is full", String::as_str);
+        return Some(HeldBack { kind: "log", who: format!("n{node}"), why: full.to_owned() });
+    }
     let why = "requests wait until the daemons agree on who is there".to_owned();
     (cause == "membership").then(|| HeldBack { kind: "membership", who: format!("n{node}"), why })
 }

@@ -231,7 +231,7 @@ pub const METRICS: &[Metric] = &[
     (
         "retained_bytes",
         Gauge,
-        "Their bytes. Normal: at most `retain` below `[paxos]`; four times that for who is away.",
+        "Their bytes. Normal: at most `retain` below `[paxos]`; four times that for who is away, five for copies.",
     ),
     ("checkpoints_taken", Counter, "Times that this node went on behind what others retain. Normal: 0."),
     ("records_written", Counter, "Records of this node's votes. Normal: grows with what is sent; 0 with `memory`."),
@@ -247,7 +247,26 @@ pub const METRICS: &[Metric] = &[
     (
         "checkpoints_declared",
         Gauge,
-        "Holders for which the order retains what they have yet to keep. Normal: as many as you run; 64 at most.",
+        "Holders and copies of programs for which the order retains what they have yet to keep. Normal: as many as you \
+         run; 4096 at most.",
+    ),
+    ("copies_bound", Gauge, "Copies of programs that are bound. Normal: as many as you run, for each partition."),
+    (
+        "copies_missing",
+        Gauge,
+        "Copies of programs that were never bound, so that the order is retained for them. Normal: 0 once all have started.",
+    ),
+    (
+        "retention_budget_bytes",
+        Gauge,
+        "With more in `retained_bytes` because of copies of programs, clients wait or the oldest part goes. Normal: four \
+         times `retain` below `[paxos]`.",
+    ),
+    (
+        "programs_holding_back",
+        Gauge,
+        "Programs whose copies lack so much that messages to their groups wait; `log_full` in the status names them. \
+         Normal: 0.",
     ),
     ("values_voided", Counter, "Values sent again in a later view. Normal: grows only when daemons come or go."),
     ("values_fetched", Counter, "Values asked of other nodes. Normal: grows only when daemons come or go."),
@@ -377,7 +396,7 @@ pub const LABELLED: [(&str, &str, &str); 4] = [
         "requests_waited_",
         "cause",
         "Times, 20 a second at most, that requests of native clients had waited for 50 ms or more. Normal: window grows \
-         under full load, membership when daemons come or go; slow and slow_client stay at 0.",
+         under full load, membership when daemons come or go; slow, slow_client and retention stay at 0.",
     ),
     (
         "datagrams_rejected_",

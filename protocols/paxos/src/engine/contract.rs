@@ -172,6 +172,7 @@ impl Engine for Paxos {
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
         self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
         self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
+        self.each_program(see);
         see(Fact::State(self.describe(now)));
     }
 }

@@ -28,6 +28,7 @@ mod merge_source;
 #[cfg(feature = "model")]
 mod model;
 mod payload_ring;
+mod programs;
 mod recovery;
 mod replay;
 mod retention;
