@@ -4,9 +4,9 @@ use crate::failure::{Outcome, Trying, heard_or_not};
 use crate::inquiry;
 use crate::runtime_dir::Card;
 use consort::Address;
+use consort_daemon::signals::{self, Caught};
 use consort_daemon::{log, options, reload, run};
 use consort_net::Stop;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -17,9 +17,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let _log = log::start(options.log.as_deref(), options.log_format)?;
     log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
     let settings = options.settings()?;
-    let stop = stop_on_signals(options.reloads()).trying(|| "cannot watch for signals".into())?;
-    let hangups = options.reloads().then(reload::take_hangups).transpose();
-    let hangups = hangups.trying(|| "cannot watch for SIGHUP".into())?;
+    let stop = stop_on_signals().trying(|| "cannot watch for signals".into())?;
+    let hangups = hangups(options.reloads()).trying(|| "cannot watch for SIGHUP".into())?;
     if options.while_stdin_open {
         stop_with_stdin(stop.clone());
     }
@@ -46,16 +45,21 @@ fn announce(card: &Card) -> Outcome {
     heard_or_not(written.and_then(|()| out.flush()))
 }
 
-/// With a file SIGHUP has it read again; without, a terminal that goes ends it.
-fn stop_on_signals(reloads: bool) -> io::Result<Stop> {
+/// Each signal that ends the process; a second one ends it as it is.
+fn stop_on_signals() -> io::Result<Stop> {
     let stop = Stop::new()?;
-    for signal in [SIGTERM, SIGINT] {
-        stop.on_signal(signal)?;
-    }
-    if !reloads {
-        stop.on_signal(SIGHUP)?;
-    }
+    let stopped = stop.clone();
+    signals::on_stop(move || stopped.set())?;
     Ok(stop)
+}
+
+/// Those that have the settings read again, if there is a file. They are caught before it is read for the first time, so
+/// that none of them ends the process.
+fn hangups(reloads: bool) -> io::Result<Option<Caught>> {
+    if reloads {
+        return signals::catch_hangups().map(Some);
+    }
+    signals::ignore_hangups("this daemon has no settings to read again; start it with --config FILE").map(|()| None)
 }
 
 fn stop_with_stdin(stop: Stop) {

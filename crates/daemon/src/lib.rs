@@ -6,6 +6,7 @@
 //! | [`runtime_dir`] | where daemons and clients of a machine meet: sockets, cards, locks |
 //! | [`run`] | from settings to a node that runs |
 //! | [`reload`] | what clients may do, read again at SIGHUP |
+//! | [`signals`] | what ends the process, and what is ignored |
 //! | [`security`] | the cluster's key |
 //! | `registry` | the registry outside of the order, and what it advises |
 //! | `seat` | which node this machine can be |
@@ -39,6 +40,7 @@ pub mod run;
 pub mod runtime_dir;
 mod seat;
 pub mod security;
+pub mod signals;
 mod tls;
 pub mod tokens;
 pub mod usage;

@@ -1,7 +1,7 @@
 //! The log on the standard error: what it tells, how, and that SIGUSR1 has it tell more for a minute.
 use crate::failure::{Failure, Outcome};
+use crate::signals;
 use signal_hook::consts::SIGUSR1;
-use signal_hook::iterator::Signals;
 use std::io::{self, IsTerminal};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -74,13 +74,7 @@ fn parse(text: &str) -> Result<EnvFilter, String> {
 
 /// Has each SIGUSR1 log all of level debug for a minute.
 pub fn raise_on_signal() -> io::Result<()> {
-    let mut signals = Signals::new([SIGUSR1])?;
-    std::thread::Builder::new().name("log-level".into()).spawn(move || {
-        for _ in signals.forever() {
-            raise();
-        }
-    })?;
-    Ok(())
+    signals::catch(&[SIGUSR1])?.each("log-level", raise)
 }
 
 fn raise() {

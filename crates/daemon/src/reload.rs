@@ -1,12 +1,11 @@
 //! What clients may do, what they are shown, and the cluster's keys, read again at SIGHUP.
 use crate::config::{Settings, rights};
 use crate::failure::{Failure, Outcome};
+use crate::signals::Caught;
 use crate::{security, tls, tokens};
 use consort_net::{ClientPolicy, Reload};
 use consort_rights::Rules;
 use consort_seal::KeyRing;
-use signal_hook::consts::SIGHUP;
-use signal_hook::iterator::Signals;
 use std::io;
 
 /// What holds for clients after these settings, and the files that they name.
@@ -21,14 +20,6 @@ pub fn policy(settings: &Settings) -> Outcome<ClientPolicy> {
     let tokens = settings.tokens.as_deref().map(tokens::load).transpose()?;
     let tcp_proves = settings.tcp_proves.unwrap_or(tokens.is_some() || settings.client_authority.is_some());
     Ok(ClientPolicy { rules: Rules::new(rules), tokens: tokens.unwrap_or_default(), tcp_proves })
-}
-
-/// Takes SIGHUP from here on: it does not end the process any more.
-///
-/// # Errors
-/// Those of installing a handler.
-pub fn take_hangups() -> io::Result<Signals> {
-    Signals::new([SIGHUP])
 }
 
 /// The cluster's keys after these settings, for a daemon that has keys, or has none, already.
@@ -49,30 +40,27 @@ fn keys(settings: &Settings, has_keys: bool) -> Outcome<Option<KeyRing>> {
 /// # Errors
 /// Those of beginning a thread.
 pub fn on_hangup(
-    mut hangups: Signals,
+    hangups: Caught,
     reload: Reload,
     settings: impl Fn() -> Outcome<Settings> + Send + 'static,
 ) -> io::Result<()> {
-    std::thread::Builder::new().name("reload".into()).spawn(move || {
-        for _ in hangups.forever() {
-            let has_keys = reload.keys().is_some();
-            let read = |settings| Ok((policy(&settings)?, keys(&settings, has_keys)?, tls::server(&settings)?));
-            match settings().and_then(read) {
-                Ok((policy, keys, shown)) => {
-                    if shown.is_some_and(|shown| reload.set_tls(&shown)) {
-                        tracing::info!(target: "consort::audit", "told by SIGHUP: certificates read again");
-                    }
-                    let (rules, tokens) = (policy.rules.len(), policy.tokens.len());
-                    tracing::info!(target: "consort::audit", rules, tokens, "told by SIGHUP: rules and tokens read again");
-                    keys.into_iter().for_each(|keys| reload.offer_keys(keys));
-                    reload.set(policy);
+    hangups.each("reload", move || {
+        let has_keys = reload.keys().is_some();
+        let read = |settings| Ok((policy(&settings)?, keys(&settings, has_keys)?, tls::server(&settings)?));
+        match settings().and_then(read) {
+            Ok((policy, keys, shown)) => {
+                if shown.is_some_and(|shown| reload.set_tls(&shown)) {
+                    tracing::info!(target: "consort::audit", "told by SIGHUP: certificates read again");
                 }
-                Err(failure) => {
-                    let problem = failure.message;
-                    tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules, tokens, certificates and keys stay as they were");
-                }
+                let (rules, tokens) = (policy.rules.len(), policy.tokens.len());
+                tracing::info!(target: "consort::audit", rules, tokens, "told by SIGHUP: rules and tokens read again");
+                keys.into_iter().for_each(|keys| reload.offer_keys(keys));
+                reload.set(policy);
+            }
+            Err(failure) => {
+                let problem = failure.message;
+                tracing::error!(target: "consort::audit", problem, "told by SIGHUP: rules, tokens, certificates and keys stay as they were");
             }
         }
-    })?;
-    Ok(())
+    })
 }

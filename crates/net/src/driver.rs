@@ -571,7 +571,11 @@ impl<E: Engine> Driver<E> {
 
     /// Told to stop: the node leaves in good order. Told once more: it stops as it is.
     fn leave(&mut self) -> Result<(), RunError> {
-        self.left |= std::mem::replace(&mut self.leaving, true);
+        let again = std::mem::replace(&mut self.leaving, true);
+        if again && !self.left {
+            tracing::warn!("ended before this node had left: the others miss it only after their timeouts");
+        }
+        self.left |= again;
         self.tick();
         self.node.leave(self.now);
         self.drain()

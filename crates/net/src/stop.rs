@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-/// Ends a running loop, from another thread or from a signal. Clones stand for the same stop.
+/// Ends a running loop, from another thread. Clones stand for the same stop.
 #[derive(Clone, Debug)]
 pub struct Stop {
     ends: Arc<Ends>,
@@ -33,14 +33,6 @@ impl Stop {
         let _full_is_set_too = (&self.ends.teller).write(&[1]);
     }
 
-    /// Sets this stop whenever the process gets that signal, for as long as the process lives.
-    ///
-    /// # Errors
-    /// Those of installing a handler: a signal that cannot be caught.
-    pub fn on_signal(&self, signal: i32) -> io::Result<()> {
-        signal_hook::low_level::pipe::register(signal, self.ends.teller.try_clone()?).map(drop)
-    }
-
     /// Whether it was set. Remembers until asked, then forgets.
     pub(crate) fn take(&self) -> bool {
         (&self.ends.told).read(&mut [0; 64]).is_ok_and(|n| n > 0)
@@ -63,13 +55,5 @@ mod tests {
         std::thread::spawn(move || (0..50).for_each(|_| other.set())).join().unwrap();
         assert!(stop.take());
         assert!(!stop.take());
-    }
-
-    #[test]
-    fn a_signal_sets_it() {
-        let stop = Stop::new().unwrap();
-        stop.on_signal(libc::SIGUSR2).unwrap();
-        signal_hook::low_level::raise(libc::SIGUSR2).unwrap();
-        assert!(stop.take());
     }
 }
