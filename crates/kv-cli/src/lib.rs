@@ -2,7 +2,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `serve` | one server of a store |
+//! | `serve` | one server of a store, its partitions and its end |
 //! | `ask` | put, get, delete, range |
 //! | `servers` | which servers are asked, and how long |
 //! | `bench` | what a store does under load |

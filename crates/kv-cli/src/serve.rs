@@ -1,13 +1,21 @@
-//! `consort kv serve`: one server of a store, until it is told to end.
+//! `consort kv serve`: one server of a store, until a signal ends it.
+//!
+//! | module | what |
+//! |---|---|
+//! | `partitions` | those that end alone |
+//! | `shutdown` | the last checkpoints |
+mod partitions;
+mod shutdown;
+
 use crate::args::Args;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying, heard_or_not, note};
 use crate::servers::ADDRESS;
 use consort::{Address, ConnectOptions, SessionOptions};
 use consort_daemon::log::{self, FORMATS, Format};
+use consort_daemon::signals;
 use consort_kv::{Store, StoreError, StoreOptions, server};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use partitions::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -67,15 +75,19 @@ applied. Prints a line that begins with `ready:` once it is up to date.
                      it is lost, at the next one: may be given several times
 
 It trusts all who connect: listen where only those do who may. SIGTERM and
-Ctrl-C end it, with a last checkpoint.
+Ctrl-C end it once the last checkpoint of each partition is written, however
+long that takes; the same again, a second later, ends it at once. SIGHUP is
+ignored, and SIGUSR1 has it log all of level debug for a minute. Signals that
+were ignored when it started stay ignored, for example SIGHUP below nohup.
+
+A partition that cannot go on stops no other: commands for its keys are refused
+with the cause, and the exit code is 1 in the end.
 ";
 
 /// How long it is patient with daemons that are away.
 const RECONNECT: Duration = Duration::from_secs(7 * 86_400);
 /// How often it looks whether the store goes on.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the last checkpoints and words may take.
-const LAST: Duration = Duration::from_secs(10);
 /// How often it says that it waits.
 const REMIND: u64 = 100;
 
@@ -93,8 +105,9 @@ struct Options {
 pub fn main(words: Vec<OsString>) -> Outcome {
     let mut options = read(words)?;
     let _log = log::start(Some(options.log.as_deref().unwrap_or("warn")), options.log_format)?;
-    let events = stop_on_signals().trying(|| "cannot watch for signals".into())?;
-    let listens_at = listen(&options.listen)?.local_addr().ok(); // what is wrong with the address is known at once
+    log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
+    let stops = stop_on_signals().trying(|| "cannot watch for signals".into())?;
+    let listens_at = listen(&options.listen)?.local_addr().ok(); // what is wrong with the address is reported at once
     let near = listens_at.map(|at| SocketAddr::new(at.ip(), 0)).filter(|at| !at.ip().is_unspecified());
     options.store.transfer_at = options.store.transfer_at.or(near);
     options.store.daemons = match std::mem::take(&mut options.daemons) {
@@ -102,14 +115,36 @@ pub fn main(words: Vec<OsString>) -> Outcome {
         given => given,
     };
     options.store.session = session()?;
-    let store = Arc::new(Store::open(&options.store).map_err(|error| failed(&error))?);
-    if found(&store, &events)? {
-        // Who is not up to date is not listened for: clients find another server.
-        let listener = listen(&options.listen)?;
-        announce(&store, &listener)?;
-        serve(listener, &store, &events)?;
+    let Some(store) = open(options.store, &stops)? else { return Ok(()) };
+    let served = run(&store, &options.listen, &stops);
+    let ended = shutdown::shut_down(&store, &stops, served.is_ok());
+    served.and(ended)
+}
+
+/// Opens the store; `None` if a signal comes while its daemons are away.
+fn open(options: StoreOptions, stops: &Receiver<()>) -> Outcome<Option<Arc<Store>>> {
+    let (opened, store) = channel();
+    thread::spawn(move || opened.send(Store::open(&options)));
+    loop {
+        match store.recv_timeout(LOOK) {
+            Err(RecvTimeoutError::Timeout) if stops.try_recv().is_ok() => return Ok(None),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(Failure::new("the store could not be opened")),
+            Ok(store) => return store.map(|store| Some(Arc::new(store))).map_err(|error| failed(&error)),
+        }
     }
-    stop(&store)
+}
+
+/// Serves until a signal comes, or no partition goes on.
+fn run(store: &Arc<Store>, address: &str, stops: &Receiver<()>) -> Outcome {
+    let mut watch = Watch::default();
+    if !found(store, &mut watch, stops)? {
+        return Ok(());
+    }
+    // While it is not up to date it does not listen, so that clients find another server.
+    let listener = listen(address)?;
+    announce(store, &listener)?;
+    serve(listener, store, &mut watch, stops)
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
@@ -196,22 +231,18 @@ fn listen(address: &str) -> Outcome<TcpListener> {
     })
 }
 
-/// Why the server ends.
-enum Ending {
-    Asked,
-    Failed(io::Error),
+fn stop_on_signals() -> io::Result<Receiver<()>> {
+    let (stop, stops) = channel();
+    signals::on_stop(move || {
+        let _not_waited_for = stop.send(());
+    })?;
+    signals::ignore_hangups("this server has no settings to read again")?;
+    Ok(stops)
 }
 
-fn stop_on_signals() -> io::Result<Receiver<Ending>> {
-    let (tell, events) = channel();
-    let mut signals = Signals::new([SIGINT, SIGTERM])?;
-    thread::spawn(move || signals.forever().try_for_each(|_| tell.send(Ending::Asked)));
-    Ok(events)
-}
-
-/// Waits until the store is up to date here; false if it is told to end before.
-fn found(store: &Arc<Store>, events: &Receiver<Ending>) -> Outcome<bool> {
-    let (tell, told) = channel();
+/// Waits until the store is up to date here; false if a signal comes before.
+fn found(store: &Arc<Store>, watch: &mut Watch, stops: &Receiver<()>) -> Outcome<bool> {
+    let (done, founded) = channel();
     let asked = Arc::clone(store);
     thread::spawn(move || {
         let found = loop {
@@ -220,35 +251,23 @@ fn found(store: &Arc<Store>, events: &Receiver<Ending>) -> Outcome<bool> {
                 found => break found,
             }
         };
-        tell.send(found)
+        done.send(found)
     });
     for looks in 1_u64.. {
-        if let Ok(found) = told.try_recv() {
+        if let Ok(found) = founded.try_recv() {
             return found.map_err(|error| failed(&error));
         }
-        store.check().map_err(|error| failed(&error))?;
+        watch.look(store)?;
         if looks % REMIND == 0
-            && let Some(why) = store.waits_for()
+            && let Some(why) = store.waits_for(store.all())
         {
             note(format!("waits: {why}"));
         }
-        match events.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => break,
+        if stops.recv_timeout(LOOK).is_ok() {
+            break;
         }
     }
     Ok(false)
-}
-
-/// Ends the replicas. One that waits for daemons which are gone is left behind.
-fn stop(store: &Arc<Store>) -> Outcome {
-    let (tell, told) = channel();
-    let stopped = Arc::clone(store);
-    thread::spawn(move || tell.send(stopped.stop()));
-    match told.recv_timeout(LAST) {
-        Ok(stopped) => stopped.map_err(|error| failed(&error)),
-        Err(_) => Err(Failure::new("the daemons are gone; ended without a last checkpoint")),
-    }
 }
 
 fn announce(store: &Store, listener: &TcpListener) -> Outcome {
@@ -258,21 +277,20 @@ fn announce(store: &Store, listener: &TcpListener) -> Outcome {
     heard_or_not(written.and_then(|()| out.flush()))
 }
 
-/// Serves until it is told to end, or the store goes on no more.
-fn serve(listener: TcpListener, store: &Arc<Store>, events: &Receiver<Ending>) -> Outcome {
-    let (tell, ended) = channel();
+/// Serves until a signal comes, or the store goes on no more.
+fn serve(listener: TcpListener, store: &Arc<Store>, watch: &mut Watch, stops: &Receiver<()>) -> Outcome {
+    let (done, ended) = channel();
     let served = Arc::clone(store);
     thread::spawn(move || {
         let ending = server::serve(listener, &served).err();
-        tell.send(Ending::Failed(ending.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into())))
+        done.send(ending.unwrap_or_else(|| io::ErrorKind::UnexpectedEof.into()))
     });
     loop {
-        match events.recv_timeout(LOOK) {
-            Err(RecvTimeoutError::Timeout) => {}
-            _ => return Ok(()),
+        if stops.recv_timeout(LOOK).is_ok() {
+            return Ok(());
         }
-        store.check().map_err(|error| failed(&error))?;
-        if let Ok(Ending::Failed(error)) = ended.try_recv() {
+        watch.look(store)?;
+        if let Ok(error) = ended.try_recv() {
             return Err(Failure::new(format!("clients can be served no more: {error}")));
         }
     }

@@ -1,14 +1,15 @@
 //! What becomes of a request: it is begun at once, and its reply comes later.
 use crate::command::{Command, Condition, Outcome};
 use crate::glob;
-use crate::limits::{ANSWER_MAX, KEY_MAX, SCAN_MAX, VALUE_MAX};
+use crate::info::{hello, info};
+use crate::limits::{ANSWER_MAX, SCAN_MAX};
 use crate::partition::{Entries, Partition};
-use crate::request::{COMMANDS, Request, When};
+use crate::request::{Request, When};
 use crate::resp::Reply;
 use crate::store::Store;
 use bytes::Bytes;
 use consort_replica::{Error, Pending, Replica, Response};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub enum Kind {
 
 /// How this request gets on with others.
 pub fn kind(store: &Store, request: &Request) -> Kind {
-    let of_all = if store.replicas().len() == 1 { Kind::Read } else { Kind::Whole };
+    let of_all = if store.arcs().partitions() == 1 { Kind::Read } else { Kind::Whole };
     match request {
         Request::Get(_) | Request::Scan { .. } => Kind::Read,
         Request::Put { .. } | Request::Delete(_) => Kind::Write,
@@ -50,9 +51,7 @@ pub fn kind(store: &Store, request: &Request) -> Kind {
 
 /// Begins a request. Whatever is begun later at the same partition comes behind it, unless it only reads.
 pub fn begin(store: &Arc<Store>, request: Request) -> Answer {
-    if kind(store, &request) != Kind::Local
-        && let Some(why) = store.waits_for()
-    {
+    if let Some(why) = waits_for(store, &request) {
         return ready(outside(&why));
     }
     match request {
@@ -82,12 +81,28 @@ pub fn begin(store: &Arc<Store>, request: Request) -> Answer {
         Request::Scan { cursor, pattern, count } => scan(store, cursor, pattern, count),
         Request::Range { from, to, limit } => look(
             store,
+            store.all().collect(),
             move |_, partition| partition.range(&from, to.as_deref(), limit),
             move |parts| range(parts, limit),
         ),
         Request::Size => {
-            look(store, |_, partition| partition.len(), |parts| Reply::Integer(parts.iter().sum::<usize>() as i64))
+            let sum = |parts: Vec<usize>| Reply::Integer(parts.iter().sum::<usize>() as i64);
+            look(store, store.all().collect(), |_, partition| partition.len(), sum)
         }
+    }
+}
+
+/// Why one of the partitions that a request concerns orders nothing here. The others have no say.
+fn waits_for(store: &Store, request: &Request) -> Option<String> {
+    let arcs = store.arcs();
+    match request {
+        Request::Get(key) | Request::Put { key, .. } => store.waits_for([arcs.of(key)]),
+        Request::Delete(keys) | Request::Exists(keys) | Request::GetAll(keys) => {
+            store.waits_for(keys.iter().map(|key| arcs.of(key)))
+        }
+        Request::Scan { cursor, .. } => store.waits_for([arcs.at(*cursor)]),
+        Request::Range { .. } | Request::Size => store.waits_for(store.all()),
+        _ => None,
     }
 }
 
@@ -110,45 +125,6 @@ fn failed(error: &Error) -> Reply {
 
 fn busy() -> Reply {
     Reply::Error("BUSY nothing was done: too many bytes of writes are under way; write less at a time".to_owned())
-}
-
-fn hello() -> Reply {
-    let text = |text: &str| Reply::text(text);
-    let fields = [
-        [text("server"), text("consort")],
-        [text("version"), text(env!("CARGO_PKG_VERSION"))],
-        [text("proto"), Reply::Integer(2)],
-        [text("mode"), text("standalone")],
-        [text("role"), text("master")],
-        [text("modules"), Reply::Array(Vec::new())],
-    ];
-    Reply::Array(fields.into_iter().flatten().collect())
-}
-
-/// As this server sees it now, without asking others.
-fn info(store: &Store) -> String {
-    let limits = store.limits();
-    let mut text = format!(
-        "# Server\r\nconsort_version:{}\r\ncommands:{COMMANDS}\r\n\r\n# Limits\r\nkey_bytes:{KEY_MAX}\r\n\
-         value_bytes:{VALUE_MAX}\r\nmaxclients:{}\r\npipeline:{}\r\nmaxmemory:{}\r\n\r\n# Store\r\nname:{}\r\n\
-         partitions:{}\r\nkept:{}\r\nwaits_for:{}\r\n",
-        env!("CARGO_PKG_VERSION"),
-        limits.connections,
-        limits.pipeline,
-        limits.memory,
-        store.name(),
-        store.arcs().partitions(),
-        store.what_is_kept(),
-        store.waits_for().unwrap_or_default(),
-    );
-    for (at, replica) in store.replicas().iter().enumerate() {
-        // A state that is being taken over is not looked at: that would wait until it is whole.
-        let look = || replica.read(|partition| (partition.len(), partition.bytes()));
-        let (keys, bytes) = if replica.waits_for().is_none() { look() } else { (0, 0) };
-        let position = replica.position().0;
-        text += &format!("partition{}:position={position},keys={keys},used_memory={bytes}\r\n", at + 1);
-    }
-    text
 }
 
 fn put(store: &Arc<Store>, (key, value): (&Bytes, &Bytes), when: &When, returns_old: bool) -> Answer {
@@ -217,7 +193,10 @@ fn unexpected(outcome: Result<Outcome, Error>) -> Reply {
 
 /// Looks at one partition once it has all that was answered before.
 fn read(store: &Arc<Store>, partition: usize, look: impl FnOnce(&Partition) -> Reply + Send + 'static) -> Answer {
-    let Some(replica) = store.replicas().get(partition).cloned() else { return ready(Reply::Nil) };
+    let replica = match store.replica(partition) {
+        Ok(replica) => replica.clone(),
+        Err(error) => return ready(failed(&error)),
+    };
     let pending = replica.catch_up();
     Box::pin(async move {
         match pending.await {
@@ -251,12 +230,13 @@ fn look_up(
         });
     }
     let arcs = store.arcs();
+    let partitions: BTreeSet<_> = keys.iter().map(|key| arcs.of(key)).collect();
     let keys = Arc::new(keys);
     let own = move |which: usize, partition: &Partition| {
         let held = |key: &Bytes| (arcs.of(key) == which).then(|| partition.value(key)).flatten();
         bounded(keys.iter().map(held), take)
     };
-    look(store, own, move |parts| {
+    look(store, partitions.into_iter().collect(), own, move |parts| {
         let parts: Option<Vec<_>> = parts.into_iter().collect();
         let merged = parts.and_then(|parts| parts.into_iter().reduce(merged));
         let size = |found: &Vec<Option<Bytes>>| found.iter().flatten().map(Bytes::len).sum::<usize>();
@@ -287,26 +267,32 @@ fn too_much() -> Reply {
     Reply::error(format!("the answer would have more than {ANSWER_MAX} bytes; ask for fewer keys at a time"))
 }
 
-/// Looks at all partitions at one place of the order.
+/// Looks at these partitions at one place of the order. `look` is given which partition it sees.
 fn look<T: Send + 'static>(
     store: &Arc<Store>,
+    partitions: Vec<usize>,
     look: impl Fn(usize, &Partition) -> T + Send + Sync + 'static,
     tell: impl FnOnce(Vec<T>) -> Reply + Send + 'static,
 ) -> Answer {
-    if store.replicas().len() == 1 {
-        return read(store, 0, move |partition| tell(vec![look(0, partition)]));
+    if let [only] = partitions[..] {
+        return read(store, only, move |partition| tell(vec![look(only, partition)]));
     }
-    let (store, look) = (Arc::clone(store), Arc::new(look));
+    let replicas: Result<Vec<_>, _> = partitions.iter().map(|at| store.replica(*at).cloned()).collect();
+    let replicas = match replicas {
+        Ok(replicas) => replicas,
+        Err(error) => return ready(failed(&error)),
+    };
+    let (store, look, partitions) = (Arc::clone(store), Arc::new(look), Arc::new(partitions));
     Box::pin(async move {
         let mut last = Reply::Nil;
         for _ in 0..ATTEMPTS {
-            let look = Arc::clone(&look);
-            match Replica::cut(store.replicas(), move |which, partition| look(which, partition)).await {
+            let (look, which) = (Arc::clone(&look), Arc::clone(&partitions));
+            match Replica::cut(&replicas, move |at, partition| look(which[at], partition)).await {
                 Ok(parts) => return tell(parts),
                 Err(Error::Outside(why)) => last = outside(&why),
                 Err(error) => return failed(&error),
             }
-            if store.waits_for().is_some() {
+            if store.waits_for(partitions.iter().copied()).is_some() {
                 break;
             }
             tokio::time::sleep(AGAIN).await;

@@ -7,7 +7,7 @@
 //! | [`partition`], `leaves` | the state machine |
 //! | [`store`] | a replica of each partition |
 //! | [`resp`], [`request`] | RESP2, and what words ask for |
-//! | `answer`, `connection`, [`server`] | requests of clients, and their replies |
+//! | `answer`, `info`, `connection`, [`server`] | requests of clients, and their replies |
 //! | [`client`] | the other end |
 //! | `glob` | patterns of keys |
 //! | [`limits`] | what is taken at most |
@@ -27,6 +27,7 @@ pub mod client;
 pub mod command;
 mod connection;
 mod glob;
+mod info;
 mod leaves;
 pub mod limits;
 pub mod partition;

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use consort::{Address, GroupName, SessionOptions};
 use consort_replica::{Error, Options, Outside, Pending, Replica, Response};
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// The longest name of a store.
 pub const NAME_MAX: usize = 32;
@@ -66,7 +68,7 @@ pub enum StoreError {
         /// How many were given.
         given: u16,
     },
-    /// A replica could not start, or has ended.
+    /// A partition's replica could not start, or has ended. The other partitions go on.
     #[error("partition {partition}: {error}")]
     Replica {
         /// Which, from 1.
@@ -94,12 +96,13 @@ impl Drop for UnderWay {
     }
 }
 
-/// A server's part of a store: a replica of each partition.
+/// A server's part of a store: a replica of each partition. One that could not start, or has ended, stops no other.
 #[derive(Debug)]
 pub struct Store {
     name: String,
     arcs: Arcs,
-    replicas: Vec<Replica<Partition>>,
+    /// Of each partition its replica, or why it could not start.
+    replicas: Vec<Result<Replica<Partition>, Error>>,
     lasts: bool,
     keeps_checkpoints: bool,
     limits: Limits,
@@ -110,7 +113,7 @@ impl Store {
     /// Starts the replicas. It serves once [`Self::found`] has succeeded.
     ///
     /// # Errors
-    /// [`StoreError`]: what was given is wrong, or no daemon can be reached.
+    /// [`StoreError`]: what was given is wrong, or no replica could start. One that could not is among [`Self::ended`].
     pub fn open(options: &StoreOptions) -> Result<Self, StoreError> {
         let StoreOptions { name, partitions, limits, .. } = options;
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -122,27 +125,29 @@ impl Store {
         }
         let replicas = (1..=usize::from(*partitions)).map(|partition| start(options, partition));
         let replicas: Vec<_> = replicas.collect::<Result<_, _>>()?;
-        Ok(Self {
+        let store = Self {
             name: name.clone(),
             arcs: Arcs::new(*partitions),
-            lasts: replicas.iter().all(Replica::lasts),
+            lasts: replicas.iter().flatten().all(Replica::lasts),
             keeps_checkpoints: options.state.is_some(),
             replicas,
             limits: *limits,
             under_way: Arc::default(),
-        })
+        };
+        store.check().map(|()| store)
     }
 
-    /// Says in each partition how many there are; true once all have heard it. False while a replica is not up to date:
-    /// to be asked again, see [`Self::waits_for`].
+    /// Says in each partition how many there are; true once all have taken that. False while a replica is not up to date:
+    /// to be asked again, see [`Self::waits_for`]. A partition whose replica has ended is left out.
     ///
     /// # Errors
-    /// [`StoreError::Layout`] where the store has another number; [`StoreError::Replica`] where a replica has ended.
+    /// [`StoreError::Layout`] where the store has another number; [`StoreError::Replica`] where the daemons refuse it.
     pub fn found(&self) -> Result<bool, StoreError> {
         let given = self.arcs.partitions();
-        let asked: Vec<_> =
-            (0..self.replicas.len()).map(|at| self.begin(at, &Command::Found { partitions: given })).collect();
-        for (at, asked) in asked.into_iter().enumerate() {
+        let goes_on = |at: &usize| self.replica(*at).is_ok();
+        let begin = |at| (at, self.begin(at, &Command::Found { partitions: given }));
+        let asked: Vec<_> = (0..self.replicas.len()).filter(goes_on).map(begin).collect();
+        for (at, asked) in asked {
             let Some(asked) = asked else { return Ok(false) };
             match asked.wait() {
                 Ok(response) => match Outcome::decode(&response.bytes.into()) {
@@ -152,45 +157,73 @@ impl Store {
                     }
                     _ => return Ok(false),
                 },
-                Err(Error::Outside(_) | Error::Unseen) => return Ok(false),
-                Err(error) => return Err(StoreError::Replica { partition: at + 1, error }),
+                Err(Error::Refused(why)) => {
+                    return Err(StoreError::Replica { partition: at + 1, error: Error::Refused(why) });
+                }
+                // It is not up to date, or has ended since.
+                Err(_) => return Ok(false),
             }
         }
         Ok(true)
     }
 
-    /// What has ended a replica, if anything has.
+    /// Whether it has a partition that goes on.
     ///
     /// # Errors
-    /// [`StoreError::Replica`].
+    /// [`StoreError::Replica`]: the first that ended, if all have.
     pub fn check(&self) -> Result<(), StoreError> {
-        let ended = self.replicas.iter().enumerate().find_map(|(at, replica)| Some((at + 1, replica.ended()?)));
-        ended.map_or(Ok(()), |(partition, error)| Err(StoreError::Replica { partition, error }))
+        let mut ended = self.ended();
+        let first = ended.next();
+        match first {
+            Some(first) if ended.count() + 1 == self.replicas.len() => Err(first),
+            _ => Ok(()),
+        }
     }
 
-    /// Why a partition orders nothing here, in words.
-    pub fn waits_for(&self) -> Option<String> {
-        let waits = |(at, replica): (usize, &Replica<Partition>)| {
-            Some(format!("partition {}: {}", at + 1, replica.waits_for()?))
-        };
-        self.replicas.iter().enumerate().find_map(waits)
+    /// The partitions whose replica could not start, or has ended, with the reason.
+    pub fn ended(&self) -> impl Iterator<Item = StoreError> {
+        let ended = |at| self.replica(at).err().map(|error| StoreError::Replica { partition: at + 1, error });
+        (0..self.replicas.len()).filter_map(ended)
     }
 
-    /// Ends all replicas, with a last checkpoint where they keep them.
+    /// The replica of a partition, counted from 0.
     ///
     /// # Errors
-    /// [`StoreError::Replica`]: the first that could not.
-    pub fn stop(&self) -> Result<(), StoreError> {
-        // All at once: each may wait a while for a daemon that is gone.
-        let stopped: Vec<_> = std::thread::scope(|scope| {
-            let stop = |replica: &Replica<Partition>| replica.clone().stop();
-            let all: Vec<_> = self.replicas.iter().map(|replica| scope.spawn(move || stop(replica))).collect();
-            all.into_iter().map(|one| one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        });
-        let failed = |(at, ended): (usize, Result<(), consort_replica::Error>)| {
-            ended.map_err(|error| StoreError::Replica { partition: at + 1, error })
+    /// Why it could not start, or what has ended it.
+    pub fn replica(&self, partition: usize) -> Result<&Replica<Partition>, Error> {
+        let replica = self.replicas.get(partition).ok_or(Error::Stopped)?.as_ref().map_err(Clone::clone)?;
+        replica.ended().map_or(Ok(replica), Err)
+    }
+
+    /// Why one of these partitions, counted from 0, orders nothing here, in words.
+    pub fn waits_for(&self, partitions: impl IntoIterator<Item = usize>) -> Option<String> {
+        let why = |at: usize| match self.replicas.get(at)? {
+            Ok(replica) => replica.waits_for(),
+            Err(error) => Some(error.to_string()),
         };
-        stopped.into_iter().enumerate().try_for_each(failed)
+        partitions.into_iter().find_map(|at| Some(format!("partition {}: {}", at + 1, why(at)?)))
+    }
+
+    /// All partitions, counted from 0.
+    pub const fn all(&self) -> Range<usize> {
+        0..self.replicas.len()
+    }
+
+    /// Ends all replicas, with a last checkpoint where they keep them. Calls `done` for each partition, counted from 1, as soon
+    /// as it has ended.
+    pub fn stop(&self, done: impl Fn(usize, Result<(), Error>) + Sync) {
+        let done = &done;
+        // All at once: each may wait a while for a daemon that is gone.
+        thread::scope(|scope| {
+            for (at, replica) in self.replicas.iter().enumerate() {
+                scope.spawn(move || done(at + 1, replica.clone().and_then(Replica::stop)));
+            }
+        });
+    }
+
+    /// How many bytes of checkpoints its replicas have written, for example to see whether the last ones come on.
+    pub fn checkpoint_bytes(&self) -> u64 {
+        self.replicas.iter().flatten().map(Replica::checkpoint_bytes).sum()
     }
 
     /// Whether what was answered outlives the loss of every process: the order lasts, and this server has a directory.
@@ -222,23 +255,18 @@ impl Store {
         self.limits
     }
 
-    /// The replicas, one for each partition.
-    pub fn replicas(&self) -> &[Replica<Partition>] {
-        &self.replicas
-    }
-
     /// Bytes that each partition may hold.
     pub fn budget(&self) -> u64 {
         self.limits.memory / u64::from(self.arcs.partitions())
     }
 
-    /// Begins a command of a partition. `None` where more is under way than may be.
+    /// Begins a command of a partition. `None` where more is under way than may be, or the partition's replica never started.
     pub fn begin(&self, partition: usize, command: &Command<'_>) -> Option<Pending<Response>> {
         let bytes = command.encode();
         let before = self.under_way.fetch_add(bytes.len(), Ordering::Relaxed);
         let fits = before + bytes.len() <= self.limits.under_way.max(bytes.len());
         let guarded = UnderWay { bytes, all: Arc::clone(&self.under_way) };
-        let replica = self.replicas.get(partition).filter(|_| fits)?;
+        let replica = self.replicas.get(partition).filter(|_| fits)?.as_ref().ok()?;
         Some(replica.begin(Bytes::from_owner(guarded)))
     }
 }
@@ -249,7 +277,8 @@ fn transfer_at(first: SocketAddr, partition: usize) -> SocketAddr {
     SocketAddr::new(first.ip(), port)
 }
 
-fn start(options: &StoreOptions, partition: usize) -> Result<Replica<Partition>, StoreError> {
+/// A replica, or why it cannot start.
+fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Partition>, Error>, StoreError> {
     let group = GroupName::new(format!("kv.{}.{partition}", options.name));
     let group = group.map_err(|_| StoreError::Name(options.name.clone()))?;
     let mut replica = Options::at(&options.daemons)
@@ -266,5 +295,5 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Replica<Partition>,
     if let Some(state) = &options.state {
         replica = replica.checkpoints(state.join(format!("partition-{partition}")));
     }
-    Replica::start(Partition::default(), &group, replica).map_err(|error| StoreError::Replica { partition, error })
+    Ok(Replica::start(Partition::default(), &group, replica))
 }

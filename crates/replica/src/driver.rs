@@ -458,6 +458,10 @@ impl<M: StateMachine> Driver<M> {
                 |error: std::io::Error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() };
             saved = checkpoint::save::<M>(directory, &head, snapshot, &self.shared.written).map(drop).map_err(failed);
         }
+        if self.checkpoints.is_some() && saved.is_ok() {
+            let (group, position) = (&self.group, head.line.end.position);
+            tracing::info!("the replica of group {group} ends at command {position}, with a whole checkpoint");
+        }
         let _ = self.session.finish(LAST_WORDS);
         saved
     }
