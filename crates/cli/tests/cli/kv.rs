@@ -22,31 +22,36 @@ const RINGS: &str = "[[ring]]\nid = 1\nglobal = true\n[[ring]]\nid = 2\ngroups =
                      [[ring]]\nid = 3\ngroups = [\"kv.main.2\"]\n";
 
 /// A server of a store; killed when dropped.
-struct Server {
-    process: Running,
-    address: String,
+pub(crate) struct Server {
+    pub(crate) process: Running,
+    pub(crate) address: String,
 }
 
 impl Server {
     /// One that joins at this daemon first.
-    fn start(cluster: &Cluster, at: usize, more: &[&str]) -> Self {
+    pub(crate) fn start(cluster: &Cluster, at: usize, more: &[&str]) -> Self {
+        Self::start_below(cluster, at, &[], more)
+    }
+
+    /// The same as what another program starts, for example `nohup`.
+    pub(crate) fn start_below(cluster: &Cluster, at: usize, front: &[&str], more: &[&str]) -> Self {
         let daemons: Vec<_> = cluster.addresses(at).iter().map(ToString::to_string).collect();
         let state = cluster.world.path(&format!("store-{at}")).display().to_string();
         let mut words = vec!["kv", "serve", "--listen", "127.0.0.1:0", "--state", &state];
         daemons.iter().for_each(|daemon| words.extend(["--daemon", daemon]));
         words.extend(more);
-        let process = cluster.world.start(&words, None);
+        let process = cluster.world.start_below(front, &words);
         Self { process, address: String::new() }
     }
 
     /// Waits until it serves.
-    fn ready(mut self) -> Self {
+    pub(crate) fn ready(mut self) -> Self {
         let ready = self.process.prints("ready:");
         self.address = ready.rsplit_once(' ').unwrap().1.to_owned();
         self
     }
 
-    fn connect(&self) -> Connected {
+    pub(crate) fn connect(&self) -> Connected {
         connect(&self.address).unwrap()
     }
 }
@@ -63,11 +68,11 @@ fn servers(cluster: &Cluster, more: &[&str]) -> Vec<Server> {
     started.into_iter().map(Server::ready).collect()
 }
 
-fn call(server: &mut Connected, line: &str) -> Reply {
+pub(crate) fn call(server: &mut Connected, line: &str) -> Reply {
     server.call(&line.split(' ').collect::<Vec<_>>()).unwrap()
 }
 
-fn text(reply: &Reply) -> String {
+pub(crate) fn text(reply: &Reply) -> String {
     match reply {
         Reply::Bulk(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
         Reply::Error(text) => text.clone(),

@@ -41,6 +41,7 @@ mod sessions;
 mod shared_memory;
 mod slow_members;
 mod spread_listener;
+mod stops;
 mod tls;
 mod users;
 mod wait_causes;

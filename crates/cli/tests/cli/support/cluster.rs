@@ -64,6 +64,16 @@ impl Cluster {
         }
     }
 
+    /// Sends a signal to a daemon.
+    pub fn signal(&self, at: usize, signal: Signal) {
+        self.daemons[at].iter().for_each(|daemon| daemon.signal(signal));
+    }
+
+    /// Waits until a daemon has ended by itself; its exit code and its log.
+    pub fn ended(&mut self, at: usize) -> (i32, String) {
+        self.daemons[at].take().expect("it runs").wait()
+    }
+
     /// Stops a daemon's process, or lets it go on.
     pub fn freeze(&self, at: usize, freezes: bool) {
         let signal = if freezes { Signal::STOP } else { Signal::CONT };

@@ -138,8 +138,30 @@ impl World {
         self.start_with(words, None, out)
     }
 
+    /// Starts a command as what another program starts, for example `nohup`; its input stays open.
+    pub fn start_below(&self, front: &[&str], words: &[&str]) -> Running {
+        let plain = self.command(words);
+        let Some((program, options)) = front.split_first() else { return Self::begin(plain, words, None) };
+        let mut command = Command::new(program);
+        command.args(options).arg(plain.get_program()).args(plain.get_args());
+        for (name, value) in plain.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self::begin(command, words, None)
+    }
+
     fn start_with(&self, words: &[&str], input: Option<&[u8]>, out: Stdio) -> Running {
-        let mut child = self.command(words).stdout(out).spawn().unwrap();
+        let mut command = self.command(words);
+        command.stdout(out);
+        Self::begin(command, words, input)
+    }
+
+    fn begin(mut command: Command, words: &[&str], input: Option<&[u8]>) -> Running {
+        let mut child = command.spawn().unwrap();
         let out = child.stdout.take().map_or_else(|| channel().1, forward);
         let errors = forward(child.stderr.take().unwrap());
         if let Some(input) = input {
@@ -195,6 +217,16 @@ impl Running {
 
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    pub fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Whether its process is there yet.
+    pub fn goes_on(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
     }
 
     pub fn kill(&mut self) {
