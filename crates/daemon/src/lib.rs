@@ -46,3 +46,5 @@ pub mod tokens;
 pub mod usage;
 pub mod votes;
 pub mod words;
+
+pub use incarnation::usual_home;

@@ -19,6 +19,7 @@ use partitions::Watch;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
@@ -40,9 +41,11 @@ applied. Prints a line that begins with `ready:` once it is up to date.
                      [4]
   --state DIR        keep checkpoints here, in a directory of this server's own.
                      With daemons that run `paxos` with storage sync or async
-                     an answered write then outlives the loss of every process;
-                     elsewhere a stop of all servers loses what came since the
-                     last checkpoint, and without --state everything
+                     an answered write then outlives the loss of every process,
+                     and there is always a directory [usually below
+                     ~/.local/state/consort, by the port of --listen]. Elsewhere
+                     a stop of all servers loses what came since the last
+                     checkpoint, and without --state everything
   --copies N         so many servers have such a directory; the first server
                      says it for ever [as many as there are daemons that vote]
   --copy N           take the place of the copy that has this number, because its
@@ -108,17 +111,27 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     log::raise_on_signal().trying(|| "cannot watch for SIGUSR1".into())?;
     let stops = stop_on_signals().trying(|| "cannot watch for signals".into())?;
     let listens_at = listen(&options.listen)?.local_addr().ok(); // what is wrong with the address is reported at once
+    let is_fixed = !options.listen.ends_with(":0");
     let near = listens_at.map(|at| SocketAddr::new(at.ip(), 0)).filter(|at| !at.ip().is_unspecified());
     options.store.transfer_at = options.store.transfer_at.or(near);
     options.store.daemons = match std::mem::take(&mut options.daemons) {
         given if given.is_empty() => vec![options.wanted.one()?],
         given => given,
     };
+    options.store.usual_state = listens_at.filter(|_| is_fixed).and_then(|at| usual_state(&options.store, at));
     options.store.session = session()?;
     let Some(store) = open(options.store, &stops)? else { return Ok(()) };
     let served = run(&store, &options.listen, &stops);
     let ended = shutdown::shut_down(&store, &stops, served.is_ok());
     served.and(ended)
+}
+
+/// Where a server keeps its state that joins at a daemon of this machine, and listens at a port that it has again later.
+fn usual_state(store: &StoreOptions, at: SocketAddr) -> Option<PathBuf> {
+    let Some(Address::Unix(socket)) = store.daemons.first() else { return None };
+    let cluster = socket.parent()?.file_name()?.to_str()?;
+    let home = consort_daemon::usual_home(None, cluster)?;
+    Some(home.join(format!("kv-{}-{}-{}", store.name, at.ip(), at.port())))
 }
 
 /// Opens the store; `None` if a signal comes while its daemons are away.
@@ -166,6 +179,7 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
             transfer_rate: 4 << 20,
             shared: None,
             state: None,
+            usual_state: None,
             checkpoint_every: 100_000,
             log_bytes: 64 << 20,
             limits: consort_kv::Limits::default(),

@@ -41,6 +41,8 @@ pub struct StoreOptions {
     pub shared: Option<PathBuf>,
     /// Where checkpoints are kept, if any: a directory of this server's own.
     pub state: Option<PathBuf>,
+    /// The same if the order lasts and no other is named, because each server needs one there.
+    pub usual_state: Option<PathBuf>,
     /// A checkpoint of a partition is made behind so many of its commands.
     pub checkpoint_every: u64,
     /// Bytes of commands that are kept for servers which were away, in equal parts for the partitions.
@@ -281,7 +283,7 @@ fn transfer_at(first: SocketAddr, partition: usize) -> SocketAddr {
 fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Partition>, Error>, StoreError> {
     let group = GroupName::new(format!("kv.{}.{partition}", options.name));
     let group = group.map_err(|_| StoreError::Name(options.name.clone()))?;
-    let mut replica = Options::at(&options.daemons)
+    let replica = Options::at(&options.daemons)
         .session(options.session.clone())
         .founders(options.founders)
         .copies(options.copies)
@@ -292,8 +294,16 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Part
         .outside(Outside::Refused)
         .log_bytes(options.log_bytes / usize::from(options.partitions))
         .checkpoint_every(options.checkpoint_every);
-    if let Some(state) = &options.state {
-        replica = replica.checkpoints(state.join(format!("partition-{partition}")));
-    }
-    Ok(Replica::start(Partition::default(), &group, replica))
+    let start = |state: Option<&PathBuf>| {
+        let directory = state.map(|state| state.join(format!("partition-{partition}")));
+        let replica = directory.into_iter().fold(replica.clone(), Options::checkpoints);
+        Replica::start(Partition::default(), &group, replica)
+    };
+    Ok(match (start(options.state.as_ref()), &options.usual_state) {
+        (Err(Error::NoDirectory), Some(usual)) => {
+            tracing::info!("partition {partition} keeps its state below {}", usual.display());
+            start(Some(usual))
+        }
+        (started, _) => started,
+    })
 }

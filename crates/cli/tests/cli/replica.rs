@@ -227,24 +227,14 @@ fn joins_a_state_of(values: usize) {
 }
 
 #[test]
-fn in_a_minority_commands_wait_or_are_refused_and_go_on() {
-    in_a_minority_commands_wait("ring");
-}
-
-#[test]
-fn without_a_quorum_commands_wait_or_are_refused_and_go_on() {
-    in_a_minority_commands_wait("paxos");
-}
-
-fn in_a_minority_commands_wait(protocol: &str) {
-    let mut cluster = Cluster::new(protocol);
-    let only = cluster.addresses(0).swap_remove(0);
+fn in_a_minority_commands_wait_or_are_refused_with_the_cause_and_go_on_behind_it() {
+    let mut cluster = Cluster::new("ring");
     let at_first = |mut options: Options| {
-        options.daemons = vec![only.clone()];
+        options.daemons.truncate(1);
         options
     };
-    let waits = kept_replica(&cluster, 0, at_first);
-    let refuses = kept_replica(&cluster, 1, |options| at_first(options).outside(Outside::Refused));
+    let waits = replica(&cluster, 0, at_first);
+    let refuses = replica(&cluster, 0, |options| at_first(options).outside(Outside::Refused));
     waits.call("set a 1").unwrap();
     refuses.catch_up().wait().or_else(|_| waits.call("set a 1").map(drop)).unwrap();
     wait_until("both are up to date", || refuses.waits_for().is_none() && waits.waits_for().is_none());
@@ -257,6 +247,31 @@ fn in_a_minority_commands_wait(protocol: &str) {
     assert_eq!(waits.read(|store| store.0["a"].to_string()), "1", "reads of what is here go on");
     (1..3).for_each(|at| cluster.start(at));
     pending.wait().unwrap();
+    assert_eq!(waits.read_latest(|store| store.0["a"].to_string()).unwrap(), "2");
+    wait_until("the other one refuses no more", || refuses.call("set a 3").is_ok());
+    wait_until("both say that nothing waits", || refuses.waits_for().is_none() && waits.waits_for().is_none());
+}
+
+#[test]
+fn without_a_quorum_commands_wait_or_are_refused_and_go_on() {
+    let mut cluster = Cluster::new("paxos");
+    let only = cluster.addresses(0).swap_remove(0);
+    let at_first = |mut options: Options| {
+        options.daemons = vec![only.clone()];
+        options
+    };
+    let waits = kept_replica(&cluster, 0, at_first);
+    let refuses = kept_replica(&cluster, 1, |options| at_first(options).outside(Outside::Refused));
+    waits.call("set a 1").unwrap();
+    wait_until("both are up to date", || refuses.catch_up().wait().is_ok());
+    (1..3).for_each(|at| cluster.kill(at));
+    let under_way = [waits.begin("set a 2"), refuses.begin("set b 2")];
+    wait_until("both say what commands wait for", || waits.waits_for().is_some() && refuses.waits_for().is_some());
+    let error = refuses.call("set a 3").unwrap_err();
+    assert!(matches!(error, Error::Outside(_)), "{error}");
+    assert_eq!(waits.read(|store| store.0["a"].to_string()), "1", "reads of what is here go on");
+    (1..3).for_each(|at| cluster.start(at));
+    under_way.into_iter().for_each(|pending| drop(pending.wait().unwrap()));
     assert_eq!(waits.read_latest(|store| store.0["a"].to_string()).unwrap(), "2");
     wait_until("the other one refuses no more", || refuses.call("set a 3").is_ok());
     wait_until("both say that nothing waits", || refuses.waits_for().is_none() && waits.waits_for().is_none());

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Rounds of orderly stops, unless CONSORT_ROUNDS says another number.
+/// Rounds of orderly stops, unless CONSORT_LONG says another number.
 const ROUNDS: usize = 3;
 /// Commands that are written at once.
 const PIPELINE: usize = 64;
@@ -124,7 +124,7 @@ fn signal_all(cluster: &Cluster, servers: &[Server], rng: &mut Rng, at_once: boo
 }
 
 fn orderly_stops_keep_all(protocol: &str) {
-    let rounds = std::env::var("CONSORT_ROUNDS").map_or(ROUNDS, |rounds| rounds.parse().unwrap());
+    let rounds = if std::env::var_os("CONSORT_LONG").is_some() { 20 } else { ROUNDS };
     let mut cluster = Cluster::new(protocol);
     let (all, mut rng) = (Acknowledged::default(), Rng::new(7));
     for round in 0..rounds {
@@ -214,12 +214,15 @@ fn a_hangup_ends_nothing_and_nohup_is_respected() {
     let why = "SIGHUP is ignored: this daemon has no settings to read again; start it with --config FILE";
     assert!(daemon.says("SIGHUP").contains(why));
     let cluster = world.cluster.clone();
-    let words = ["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster, "--log", "info"];
-    let mut server = world.start_below(&[], &words);
+    let words =
+        ["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster, "--log", "info", "--copies", "2", "--state"];
+    let states = ["one", "two"].map(|name| world.path(name).display().to_string());
+    let [first, second] = states.each_ref().map(|state| [&words[..], &[state]].concat());
+    let mut server = world.start_below(&[], &first);
     server.prints("ready:");
     server.signal(Signal::HUP);
     assert!(server.says("SIGHUP").contains("SIGHUP is ignored: this server has no settings to read again"));
-    let mut below = world.start_below(&["nohup"], &words);
+    let mut below = world.start_below(&["nohup"], &second);
     assert!(below.says("SIGHUP").contains(ignored));
     below.prints("ready:");
     below.signal(Signal::HUP);

@@ -402,8 +402,12 @@ impl<M: StateMachine> Driver<M> {
     /// The last checkpoint, and good-bye.
     fn finish(mut self) -> Result<(), Error> {
         let kept = self.keep_last();
+        if let Ok(true) = kept {
+            let (group, applied) = (&self.parts.group, self.parts.engine.progress().applied);
+            tracing::info!("the replica of group {group} ends at command {applied}, with a whole checkpoint");
+        }
         self.parts.link.close(LAST_WORDS);
-        kept
+        kept.map(drop)
     }
 }
 

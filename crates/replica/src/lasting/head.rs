@@ -19,8 +19,8 @@ impl CheckpointHead for Head {
     const FORMAT: &'static [u8; 8] = b"CONSREP2";
 
     fn rank(&self) -> String {
-        let next = self.progress.next;
-        format!("{:020}-{:05}-{:010}", next.position, next.index, self.serial)
+        let Progress { next, applied, .. } = &self.progress;
+        format!("{:020}-{:05}-{:010}-{applied:020}", next.position, next.index, self.serial)
     }
 
     fn put(&self, out: &mut BytesMut) {

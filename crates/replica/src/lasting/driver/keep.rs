@@ -232,13 +232,13 @@ impl<M: StateMachine> Driver<M> {
         self.keeping.asked = Some(from);
     }
 
-    /// All that was applied is on disk when the replica ends.
-    pub(super) fn keep_last(&mut self) -> Result<(), Error> {
+    /// All that was applied is on disk when the replica ends; false if it was never bound, and has nothing to keep.
+    pub(super) fn keep_last(&mut self) -> Result<bool, Error> {
         self.collect(Instant::now());
         let next = self.parts.engine.progress().next.position;
         let is_kept = self.keeping.kept.last().is_some_and(|last| *last >= next);
         if self.keeping.spoilt || is_kept || !matches!(self.stage, Stage::Consumes(_)) {
-            return Ok(());
+            return Ok(is_kept && !self.keeping.spoilt);
         }
         let head = self.head();
         let machine = self.parts.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
@@ -246,6 +246,6 @@ impl<M: StateMachine> Driver<M> {
         drop(machine);
         let directory = self.parts.checkpoints.directory();
         let saved = checkpoint::save::<M>(directory, &head, snapshot, &self.parts.shared.written);
-        saved.map(drop).map_err(|error| self.cannot_use(error.to_string()))
+        saved.map(|_| true).map_err(|error| self.cannot_use(error.to_string()))
     }
 }
