@@ -228,6 +228,10 @@ fn where_no_policy_says_who_goes_on_a_session_is_refused_with_the_remedy() {
     let Error::NotOpened(refusal) = &error else { panic!("{error}") };
     assert_eq!(refusal.cause, OpenRefusalCause::NoPolicy);
     assert!(error.to_string().contains("primary = \"majority\""), "{error}");
+    // Its sends never get a fate: it does not wait for them.
+    for error in [session.settle(None).unwrap_err(), session.finish(None).unwrap_err()] {
+        assert!(matches!(error, Error::NotOpened(_)), "{error}");
+    }
 }
 
 #[test]

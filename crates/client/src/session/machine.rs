@@ -12,7 +12,7 @@ use crate::{
     Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus,
     Refusal, RefusalCause, Service, Target, ViewPlace,
 };
-use consort_session::{OpenRefusalCause, OpenRequest, ProducerId, ProducerStatus, ReadRequest};
+use consort_session::{OpenRefusal, OpenRefusalCause, OpenRequest, ProducerId, ProducerStatus, ReadRequest};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -75,8 +75,9 @@ enum Link {
         trying: Trying,
     },
     Up(Up),
-    /// None any more: another session goes on with its producer, and must not be stopped in turn.
-    Over,
+    /// None any more: another session goes on with its producer, and must not be stopped in turn; or no daemon opens it,
+    /// for this reason.
+    Over(Option<OpenRefusal>),
 }
 
 #[derive(Debug)]
@@ -166,12 +167,12 @@ impl SessionMachine {
     /// Where the next connection is to be made, and when; nothing while there is one.
     ///
     /// # Errors
-    /// [`Error::TakenOver`] where there is to be none any more.
+    /// [`Error::TakenOver`] and [`Error::NotOpened`] where there is to be none any more.
     pub fn next_attempt(&self) -> Result<Option<(Instant, &Address)>, Error> {
-        match self.link {
-            Link::Down { next, .. } => Ok(Some((next, &self.addresses[self.at()]))),
+        match &self.link {
+            Link::Down { next, .. } => Ok(Some((*next, &self.addresses[self.at()]))),
             Link::Up(_) => Ok(None),
-            Link::Over => Err(Error::TakenOver),
+            Link::Over(why) => Err(why.clone().map_or(Error::TakenOver, Error::NotOpened)),
         }
     }
 
@@ -268,9 +269,7 @@ impl SessionMachine {
 
     /// Keeps a send; returns its number.
     pub fn send(&mut self, service: Service, to: Vec<Target>, payload: Bytes) -> Result<u64, Error> {
-        if matches!(self.link, Link::Over) {
-            return Err(Error::TakenOver);
-        }
+        self.next_attempt()?;
         Ok(self.pending.push(service, to, payload))
     }
 
@@ -560,7 +559,11 @@ impl SessionMachine {
             ProducerStatus::Refused(refusal) => match refusal.cause {
                 OpenRefusalCause::Leaving => return Err(Broken::Connection(Error::NotOpened(refusal))),
                 OpenRefusalCause::Fenced => return Err(self.end_taken_over()),
-                _ => return Err(Broken::Session(Error::NotOpened(refusal))),
+                _ => {
+                    // Otherwise whatever waits for a fate would wait for ever.
+                    self.link = Link::Over(Some(refusal.clone()));
+                    return Err(Broken::Session(Error::NotOpened(refusal)));
+                }
             },
         }
         Ok(())
@@ -593,7 +596,7 @@ impl SessionMachine {
 
     /// Another session goes on with the producer.
     fn end_taken_over(&mut self) -> Broken {
-        self.link = Link::Over;
+        self.link = Link::Over(None);
         Broken::Session(Error::TakenOver)
     }
 

@@ -9,7 +9,9 @@ use crate::{
     Address, Bookmark, Bytes, Error, Event, GroupName, Place, Position, ReadFrom, ReadingEnd, ReadingEndCause,
     ReadingStatus, Service, Target, ViewId, ViewPlace, ViewTrail,
 };
-use consort_session::{HistoryPlace, OpenRequest, OpeningWait, ProducerStatus, Refusal, RefusalCause};
+use consort_session::{
+    HistoryPlace, OpenRefusal, OpenRefusalCause, OpenRequest, OpeningWait, ProducerStatus, Refusal, RefusalCause,
+};
 use consort_types::MemberId;
 use std::time::{Duration, Instant};
 
@@ -356,6 +358,20 @@ fn one_daemon_alone_is_waited_for_until_it_is_back() {
         assert!(world.now > before, "it does not try again and again at once");
     }
     assert_eq!(world.connect(), (1, vec!["open 4".into(), "join a".into()]));
+}
+
+#[test]
+fn one_that_no_daemon_opens_is_over_for_all_calls() {
+    let mut world = World::of(2);
+    world.machine.send(Service::Agreed, Vec::new(), Bytes::from("one")).unwrap();
+    world.connect();
+    let refusal = OpenRefusal { cause: OpenRefusalCause::NoPolicy, text: "no policy".into() };
+    let end = world.machine.take(Event::Producer(ProducerStatus::Refused(refusal)));
+    assert!(matches!(end, Err(Broken::Session(Error::NotOpened(_)))), "{end:?}");
+    assert!(!world.machine.is_up());
+    assert!(matches!(world.machine.next_attempt(), Err(Error::NotOpened(_))));
+    let send = world.machine.send(Service::Agreed, Vec::new(), Bytes::from("two"));
+    assert!(matches!(send, Err(Error::NotOpened(_))), "{send:?}");
 }
 
 #[test]
