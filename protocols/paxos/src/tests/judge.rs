@@ -1,8 +1,8 @@
 //! The promises of a quorum protocol, judged by what engines know, disks hold and clients are told.
 use super::world::World;
 use crate::ballot::{Ballot, Item, LogId, ValueId};
-use crate::checkpoints::Declared;
-use crate::config::{Config, Storage};
+use crate::checkpoints::{Declared, Program};
+use crate::config::{Config, OnBudget, Storage};
 use crate::coordinator::Role;
 use crate::engine::Paxos;
 use crate::learner::Entry;
@@ -48,6 +48,8 @@ pub struct Judge {
     marked: BTreeMap<u16, u64>,
     /// What programs have declared before an instance.
     declared: BTreeMap<u64, Declared>,
+    /// The last place that each node has let go, and how far it knew the log then.
+    gone: BTreeMap<u16, (u64, u64)>,
     /// The log in which anything is decided.
     log_id: Option<LogId>,
     pub deliveries: u64,
@@ -81,6 +83,7 @@ impl Judge {
             payloads: BTreeMap::new(),
             marked: BTreeMap::new(),
             declared: BTreeMap::new(),
+            gone: BTreeMap::new(),
             log_id: None,
             deliveries: 0,
             off: false,
@@ -101,6 +104,7 @@ impl Judge {
             return;
         }
         self.seen.insert(node, 0);
+        self.gone.insert(node, (engine.learner().first().place, engine.learner().next()));
         self.leaving.remove(&node);
         self.places.insert((node, incarnation), None);
         if let (false, Some(acceptor), Some(promised)) = (forgot, engine.acceptor(), self.promised.get(&node)) {
@@ -213,6 +217,7 @@ impl Judge {
         let (at, now) = (engine.learner().next(), &engine.learner().head().declared);
         let known = self.declared.entry(at).or_insert_with(|| now.clone());
         assert!(known == now, "declared: before instance {at} it is {known:?}, at n{node} {now:?}");
+        self.look_at_copies(node, engine);
         let seen = self.seen.entry(node).or_default();
         *seen = (*seen).max(engine.learner().first().at);
         while let Some(entry) = engine.learner().entry(*seen) {
@@ -235,6 +240,19 @@ impl Judge {
                 }
             }
         }
+    }
+
+    /// What a node has let go since it was looked at: at some instance since then a majority of the copies kept it.
+    fn look_at_copies(&mut self, node: u16, engine: &Paxos) {
+        let (learner, before) = (engine.learner(), self.gone.get(&node).copied().unwrap_or_default());
+        let (gone, next) = (learner.first().place, learner.next());
+        self.gone.insert(node, (gone, next));
+        if !self.durable || gone <= before.0 || engine.config().on_budget == OnBudget::LetGo {
+            return;
+        }
+        let kept = |declared: &Declared| declared.programs().all(|(_, program)| is_kept(program, gone));
+        let may_go = self.declared.range(before.1.min(next)..=next).any(|(_, declared)| kept(declared));
+        assert!(may_go, "copies: n{node} has let go up to {gone}: {:?}", learner.head().declared);
     }
 
     /// Where nothing is written down, what acceptors have accepted is seen in them.
@@ -337,4 +355,13 @@ impl Judge {
         };
         world.hosts.iter().zip(0..).filter_map(owed).collect()
     }
+}
+
+/// Whether a majority of the copies of a program keeps a place; those that were never bound keep nothing.
+fn is_kept(program: &Program, place: u64) -> bool {
+    let bound = || program.seats().values().filter_map(|seat| seat.bound.as_ref());
+    let withdrawn = program.seats().len() - bound().count();
+    let copies = usize::from(program.copies()).saturating_sub(withdrawn).max(bound().count());
+    let keep = bound().filter(|bound| bound.from > place).count();
+    place < program.began() || 2 * keep > copies
 }

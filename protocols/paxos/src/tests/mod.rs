@@ -1,6 +1,7 @@
 //! Whole engines over links and disks of their own, decided by a seed; and the promises judged after each event.
 mod advice;
 mod by_position;
+mod copies;
 mod hostile;
 mod judge;
 mod lost_logs;

@@ -1,6 +1,6 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{advice as a, lost_logs as l, retention as r, scenes as s, stalls, violations as v};
+use super::{advice as a, copies as c, lost_logs as l, retention as r, scenes as s, stalls, violations as v};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -113,6 +113,12 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
         "history",
         Scene(r::what_a_majority_of_the_copies_of_a_program_lacks_is_held_for_them_at_every_node),
     ),
+    (Mutant::BindsAnyTime, "copies", Scene(c::a_binding_that_comes_late_changes_nothing)),
+    (Mutant::EpochsIgnored, "copies", Scene(c::what_is_declared_under_an_epoch_that_was_replaced_does_not_count)),
+    (Mutant::BindsUpwards, "copies", Scene(c::a_copy_that_lost_its_disk_says_that_it_keeps_less)),
+    (Mutant::UnboundCopiesIgnored, "copies", Scene(c::nothing_goes_that_a_majority_of_the_copies_of_a_program_lacks)),
+    (Mutant::TrimsByAny, "copies", Scene(c::nothing_goes_that_a_majority_of_the_copies_of_a_program_lacks)),
+    (Mutant::BudgetLetsGo, "copies", Scene(c::nothing_goes_that_a_majority_of_the_copies_of_a_program_lacks)),
     (Mutant::RoomIgnored, "room", Scene(stalls::little_waits_for_a_disk_that_stalls)),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
     (Mutant::AdvisedUnseen, "advice", Scene(a::an_advised_node_that_is_not_there_is_not_waited_for)),

@@ -1,6 +1,7 @@
 //! Many seeds: whatever goes wrong, the promises hold; and once nothing does, all goes on.
 use super::world::{Disk, World};
 use crate::config::{Config, Storage};
+use consort_order::{Declaration, Engine};
 use consort_types::NodeId;
 
 pub fn draw(seed: u64) -> World {
@@ -94,10 +95,29 @@ fn trouble(world: &mut World) {
             let from = [None, Some(world.rng.below(400) + 1)][usize::from(world.rng.chance(0.8))];
             world.declare(a, &holder, from);
         }
+        15..22 if world.copies => state_of_copy(world, a),
         15..17 if world.stalls => world.stall(a),
         17..19 if world.stalls => world.unstall(a),
         _ => {}
     }
+}
+
+/// A copy of a program is bound, declares a checkpoint, or is withdrawn, by what node `a` knows or by what it knew.
+fn state_of_copy(world: &mut World, a: u16) {
+    let name = format!("q{}/{}", world.rng.below(2), world.rng.below(3));
+    let engine = &world.hosts[usize::from(a)].engine;
+    let copies = engine.copies(&super::copies::holder(&name));
+    let seat = copies.seats.iter().find(|seat| seat.holder.as_str() == name);
+    let (epoch, token, last) = (seat.map_or(0, |seat| seat.epoch), world.now.into(), copies.last.0.max(1));
+    let epoch = if world.rng.chance(0.2) { epoch / 2 } else { epoch };
+    let from = last.saturating_sub(world.rng.below(40)).max(1);
+    let declaration = match world.rng.below(10) {
+        0 => super::copies::binding(&name, token, epoch, 1),
+        1..4 => super::copies::binding(&name, token, epoch, from),
+        4 => Declaration::Withdraw(super::copies::holder(&name)),
+        _ => super::copies::keep(&name, epoch, from),
+    };
+    world.state(a, &declaration);
 }
 
 fn seeds(first: u64, last: u64) {

@@ -81,6 +81,8 @@ pub struct World {
     stalled: BTreeSet<u16>,
     /// Whether disks stall among all else that goes wrong.
     pub stalls: bool,
+    /// Whether copies of programs bind and declare among all else.
+    pub copies: bool,
     /// How often an engine asked to be started anew.
     pub restarts: u64,
     /// How often a node left a log in which enough acceptors voted.
@@ -133,6 +135,7 @@ impl World {
             story: false,
             stalled: BTreeSet::new(),
             stalls: false,
+            copies: false,
             restarts: 0,
             left_alive: 0,
             filter: None,
