@@ -2,7 +2,7 @@
 use super::*;
 use consort_order::DeclareProgress;
 use consort_session::{DeclareRequest, Place};
-use consort_types::{Duration, Position};
+use consort_types::{Binding, Duration, Position};
 
 /// A node, a client that talks, and one that only reads.
 fn world_of(nodes: u16, limits: Limits) -> (World, usize, usize) {
@@ -512,4 +512,55 @@ fn a_checkpoint_that_cannot_be_declared_is_refused_with_what_to_do() {
     declare(&mut other, rea, 0, "ledger", 5);
     let lines = told(&mut other, rea);
     assert!(lines[0].starts_with("declared ledger: unsupported, the daemons order with"), "{lines:?}");
+}
+
+fn bind(world: &mut World, client: usize, order: u64, holder: &str, token: u128) {
+    let (holder, from, label) = (holder.parse().unwrap(), Position(1), String::new());
+    world.client(client).bind(&Binding { order, holder, token, replaces: 0, from, copies: 3, label });
+    world.settle();
+}
+
+#[test]
+fn a_binding_is_handed_to_the_engine_until_it_is_bound() {
+    //= G71 test
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    say(&mut world, ann, &["g"], "one");
+    world.nodes[0].engine.declaring = DeclareProgress::Pending;
+    bind(&mut world, rea, 77, "kv/1", 9);
+    bind(&mut world, ann, 0, "kv/1", 8);
+    world.settle();
+    assert!(told(&mut world, rea).is_empty(), "it is on its way");
+    world.nodes[0].engine.declaring = DeclareProgress::Bound { epoch: 5 };
+    world.settle();
+    assert_eq!(told(&mut world, rea), ["bound kv/1 as 5"]);
+    assert_eq!(told(&mut world, ann).last().unwrap(), "bound kv/1 as 5", "each start is answered");
+    let refused = [
+        (DeclareProgress::Superseded { epoch: 7, label: "s1".into() }, "superseded, kv/1 is bound again since, by s1"),
+        (DeclareProgress::Superseded { epoch: 0, label: "".into() }, "superseded, kv/1 is not bound; bind it first"),
+        (DeclareProgress::SeatsTaken { copies: 3 }, "seats_taken, kv has 3 copies in the order"),
+        (DeclareProgress::SeatsTaken { copies: 0 }, "seats_taken, the order knows no number of copies of kv"),
+        (DeclareProgress::Full, "full, the order retains for as many"),
+    ];
+    for (progress, text) in refused {
+        world.nodes[0].engine.declaring = progress;
+        bind(&mut world, rea, 77, "kv/1", 9);
+        let lines = told(&mut world, rea);
+        assert!(lines[0].starts_with(&format!("not bound kv/1: {text}")), "{lines:?}");
+    }
+    bind(&mut world, rea, 78, "kv/1", 9);
+    assert!(told(&mut world, rea)[0].starts_with("not bound kv/1: other_order"));
+}
+
+#[test]
+fn who_asks_for_copies_is_answered_at_once_where_nothing_lasts() {
+    //= G70 test
+    let (mut world, _, rea) = world_of(1, Limits::default());
+    world.client(rea).ask_copies(&"kv/1".parse().unwrap());
+    world.settle();
+    assert_eq!(told(&mut world, rea), ["copies of kv/1: order 77"]);
+    let mut other = World::over(1, Limits::default(), false);
+    let rea = other.connect(0, "rea");
+    other.client(rea).ask_copies(&"kv/1".parse().unwrap());
+    other.settle();
+    assert_eq!(told(&mut other, rea), ["copies of kv/1: order 0"]);
 }

@@ -1,6 +1,7 @@
 //! Clients are told what their requests wait for.
 use super::*;
 use crate::wait_monitor::CHECK_INTERVAL;
+use consort_order::Overfull;
 use consort_session::WaitNotice;
 use consort_types::OrderWait;
 
@@ -85,4 +86,52 @@ fn an_engine_that_knows_no_reason_has_none_told() {
     world.multicast(ann, &["g"], "x");
     world.pass(4);
     assert_eq!(told(&world, ann), []);
+}
+
+/// Ann and carl are at a node whose log is full of what copies of `g` lack.
+fn full(all: bool) -> (World, usize, usize) {
+    let mut world = World::new(1, Limits::default());
+    let (ann, carl) = (world.connect(0, "ann"), world.connect(0, "carl"));
+    world.nodes[0].engine.overfull = Some(Overfull { programs: vec!["g".into()], all });
+    (0..3).for_each(|n| world.multicast(ann, &["x", "g"], &format!("{n}")));
+    (0..3).for_each(|n| world.multicast(carl, &["h"], &format!("{n}")));
+    world.pass(5);
+    (world, ann, carl)
+}
+
+fn ordered(world: &World, at: usize) -> u64 {
+    world.programs[at].client.progress().ordered
+}
+
+#[test]
+fn messages_wait_for_copies_that_hold_the_log_back() {
+    //= G72 test
+    let (mut world, ann, carl) = full(false);
+    assert_eq!((ordered(&world, ann), ordered(&world, carl)), (0, 3), "other groups go on");
+    assert!(told(&world, ann).iter().all(|notice| notice.cause == OrderWait::Retention));
+    assert!(!told(&world, ann).is_empty() && told(&world, carl).is_empty());
+    let status = world.nodes[0].status();
+    assert!(status.contains(&("requests_wait_for".into(), "retention".into())));
+    let why = "messages of their groups wait until copies of g make checkpoints";
+    assert!(status.contains(&("log_full".into(), why.into())), "{status:?}");
+    assert!(world.counter(0, "requests_waited_retention") > 0);
+    world.join(ann, "g");
+    world.nodes[0].engine.overfull = None;
+    world.pass(5);
+    assert_eq!(ordered(&world, ann), 4, "all of it goes on once there is room, the join behind it");
+    assert_eq!(world.counter(0, "clients_held"), 0);
+}
+
+#[test]
+fn all_messages_wait_at_the_hard_limit_and_joins_do_not() {
+    //= G72 test
+    let (mut world, ann, carl) = full(true);
+    assert_eq!((ordered(&world, ann), ordered(&world, carl)), (0, 0));
+    let dora = world.connect(0, "dora");
+    world.join(dora, "h");
+    world.pass(2);
+    assert_eq!(ordered(&world, dora), 1);
+    world.nodes[0].engine.overfull = Some(Overfull { programs: vec!["g".into()], all: false });
+    world.pass(5);
+    assert_eq!((ordered(&world, ann), ordered(&world, carl)), (0, 3));
 }
