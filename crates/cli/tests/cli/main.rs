@@ -11,6 +11,7 @@ mod zookeeper;
 mod async_client;
 mod attacks;
 mod command_line;
+mod copies;
 mod demo;
 mod embedded;
 mod examples;
