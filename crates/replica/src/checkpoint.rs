@@ -76,7 +76,7 @@ impl CheckpointHead for Head {
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
     directory: PathBuf,
-    _lock: File,
+    lock: File,
 }
 
 impl Checkpoints {
@@ -84,7 +84,7 @@ impl Checkpoints {
         fs::create_dir_all(directory)?;
         let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
         lock.try_lock().map_err(|_| io::Error::other("another replica uses this directory; give each its own"))?;
-        Ok(Self { directory: directory.to_owned(), _lock: lock })
+        Ok(Self { directory: directory.to_owned(), lock })
     }
 
     /// The newest that is whole; the machine takes its state. Damaged ones are named in the log and left alone.
@@ -129,6 +129,11 @@ impl Checkpoints {
     pub fn heads<H: CheckpointHead>(&self) -> io::Result<Vec<H>> {
         let whole = |path: &PathBuf| check(path).and_then(|()| open(path)).ok().map(|(head, _)| head);
         Ok(files(&self.directory)?.iter().filter_map(whole).collect())
+    }
+
+    /// The file that is locked; it is never replaced.
+    pub const fn lock(&self) -> &File {
+        &self.lock
     }
 
     pub fn directory(&self) -> &Path {

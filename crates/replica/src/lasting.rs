@@ -133,6 +133,7 @@ impl Beginning {
         let (address, served) = listen(&options, &directory, &group)?;
         let name = options.server.clone().unwrap_or_else(|| name_of(&directory));
         let kept = heads.iter().map(|head| head.progress.next.position).collect();
+        let mark = identity::mark(checkpoints.lock()).map_err(|error| Error::directory(&directory, &error))?;
         let serial = heads.iter().map(|head| head.serial).max().unwrap_or(0);
         let order = identity.as_ref().map_or(0, |identity| identity.order);
         let has_state = head.is_some();
@@ -151,6 +152,7 @@ impl Beginning {
             name,
             address,
             has_state,
+            mark,
             shared_directory,
             _served: served,
         };

@@ -4,6 +4,7 @@ use consort::{
     Address, BindRefusalCause, Binding, Bound, Client, ConnectOptions, Copies, DeclareRefusalCause, Error, Event,
     GroupName, Holder, Position, Service, WaitCause,
 };
+use std::thread;
 use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -87,8 +88,15 @@ impl Stage {
 }
 
 fn copies(client: &mut Client, holder: &Holder) -> Copies {
-    client.ask_copies(holder).unwrap();
-    next(client, |event| if let Event::Copies(copies) = event { Some(copies) } else { None })
+    // A daemon that has just started knows no order yet.
+    loop {
+        client.ask_copies(holder).unwrap();
+        let copies = next(client, |event| if let Event::Copies(copies) = event { Some(copies) } else { None });
+        if copies.order != 0 || !copies.lasts {
+            return copies;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
 }
 
 fn bind(client: &mut Client, binding: &Binding) -> Bound {

@@ -487,9 +487,13 @@ fn the_three_lines_of_the_help_are_a_store() {
     let world = World::new();
     let _daemon = world.daemon(&["--protocol", "paxos", "--nodes", "1"]);
     let cluster = world.cluster.clone();
-    let server = world.start(&["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster], None);
-    let ready =
-        server.prints("ready: store main (if all servers stop at a time, everything is lost) serves clients at ");
+    let words = ["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster, "--state"];
+    let refused = world.run(&words[..6]);
+    assert!(refused.errors.contains("give this one a directory"), "{}", refused.errors);
+    let state = world.path("store").display().to_string();
+    let server = world.start(&[&words[..], &[&state]].concat(), None);
+    let kept = "a write that was answered outlives the loss of every process";
+    let ready = server.prints(&format!("ready: store main ({kept}) serves clients at "));
     let address = ready.rsplit_once(' ').unwrap().1;
     assert_eq!(world.run(&["kv", "put", "tea", "green", "--server", address]).code, 0);
     assert_eq!(world.run(&["kv", "get", "tea", "--server", address]).out, "green\n");

@@ -52,6 +52,8 @@ pub(crate) struct Parts<M> {
     pub address: String,
     /// The machine took the state of a checkpoint.
     pub has_state: bool,
+    /// What tells the directory from its copies.
+    pub mark: u128,
     /// Where all servers of the group keep a checkpoint for those that lack one.
     pub shared_directory: Option<PathBuf>,
     /// Others are served as long as this is here.

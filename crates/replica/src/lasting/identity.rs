@@ -1,14 +1,16 @@
 //! Whose directory it is: of which group, in which order, as which copy. Written before the order is asked to bind the copy,
 //! so that a later start knows its own binding, and notices a directory that is a copy or was put back from a backup.
 //!
-//! The file holds `CONSRID1`; then the order, the copy's epoch, the token of its last binding, the seat and the group, each
-//! with its length in front; the last four bytes are the CRC-32 of all before.
+//! The file holds `CONSRID1`; then the order, the copy's epoch, the token of its last binding, the mark of the directory, the
+//! seat and the group, both with their lengths in front; the last four bytes are the CRC-32 of all before.
 use bytes::{BufMut, BytesMut};
 use consort::Holder;
 use consort_wire::{Malformed, Reader};
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 const MAGIC: &[u8; 8] = b"CONSRID1";
 const NAME: &str = "identity";
@@ -26,6 +28,19 @@ pub(crate) struct Identity {
     pub epoch: u64,
     /// Names the last binding that was asked for.
     pub token: u128,
+    /// [`mark`] of the directory when it was bound.
+    pub mark: u128,
+}
+
+/// What tells a directory from its copies: a file that is never replaced has another inode and another time of birth in a
+/// copy, and in a directory that was put back from a backup.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn mark(lock: &File) -> io::Result<u128> {
+    let known = lock.metadata()?;
+    let born = known.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+    Ok(u128::from(known.ino()) << 64 | born.map_or(0, |born| born.as_nanos() & u128::from(u64::MAX)))
 }
 
 impl Identity {
@@ -59,6 +74,7 @@ impl Identity {
         out.put_u64(self.order);
         out.put_u64(self.epoch);
         out.put_u128(self.token);
+        out.put_u128(self.mark);
         for text in [self.seat.as_str(), &self.group] {
             out.put_u16(text.len() as u16);
             out.put_slice(text.as_bytes());
@@ -80,11 +96,12 @@ impl Identity {
         }
         let (order, epoch) = (reader.u64("order")?, reader.u64("epoch")?);
         let token = crate::frame::read_u128(&mut reader, "token")?;
+        let mark = crate::frame::read_u128(&mut reader, "mark")?;
         let before = reader.clone();
         let seat = read_text(&mut reader, "seat")?.parse().map_err(|_| before.bad("seat"))?;
         let group = read_text(&mut reader, "group")?;
         reader.end("end of identity")?;
-        Ok(Self { group, order, seat, epoch, token })
+        Ok(Self { group, order, seat, epoch, token, mark })
     }
 }
 
@@ -100,11 +117,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_copied_directory_has_another_mark() {
+        let directory = tempfile::tempdir().unwrap();
+        let [one, other] = ["lock", "copy"].map(|name| directory.path().join(name));
+        fs::write(&one, "").unwrap();
+        fs::copy(&one, &other).unwrap();
+        let mark = |path| mark(&File::open(path).unwrap()).unwrap();
+        assert_ne!(mark(&one), mark(&other));
+        let before = mark(&one);
+        File::options().write(true).open(&one).unwrap();
+        assert_eq!(mark(&one), before);
+    }
+
+    #[test]
     fn an_identity_reads_back_and_a_damaged_one_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(Identity::load(directory.path()).unwrap(), None);
         let seat = "kv.main.1/2".parse().unwrap();
-        let mut identity = Identity { group: "kv.main.1".into(), order: 7, seat, epoch: 0, token: 1 << 100 };
+        let mut identity = Identity { group: "kv.main.1".into(), order: 7, seat, epoch: 0, token: 1 << 100, mark: 5 };
         identity.save(directory.path()).unwrap();
         identity.epoch = 3;
         identity.save(directory.path()).unwrap();

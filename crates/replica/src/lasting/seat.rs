@@ -20,6 +20,8 @@ pub(crate) struct Wanted<'a> {
     pub from: Position,
     /// The directory has a state.
     pub has_state: bool,
+    /// What tells the directory from its copies.
+    pub mark: u128,
     pub token: u128,
 }
 
@@ -79,9 +81,16 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
             copy_of(&identity.seat)
         ));
     }
-    let seat = copies.seats.iter().find(|seat| seat.holder == identity.seat);
+    let copy = copy_of(&identity.seat);
     //= RS08
-    match seat {
+    if identity.mark != wanted.mark && wanted.takes.is_none() {
+        return Choice::Refuse(format!(
+            "the directory {directory} is a copy of one that was bound as copy {copy}, or was moved, or put back from a \
+             backup. If that one is not used any more, start this server with `--copy {copy}`; otherwise give it its own \
+             directory, or an empty one"
+        ));
+    }
+    match copies.seats.iter().find(|seat| seat.holder == identity.seat) {
         None => bind(wanted, &identity.seat, 0, copies),
         Some(seat) if is_withdrawn(seat) => bind(wanted, &identity.seat, seat.epoch, copies),
         Some(seat) if is_bound_by(copies, identity) || wanted.takes.is_some() => {
@@ -92,10 +101,7 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
              bound by entry {}, as {}. So this directory was copied from that server's, or put back from a backup. Use that \
              server's own directory; or stop that server and start this one with `--copy {copy}` to have this directory take \
              its place",
-            identity.epoch,
-            seat.epoch,
-            seat.label,
-            copy = copy_of(&identity.seat),
+            identity.epoch, seat.epoch, seat.label,
         )),
     }
 }
@@ -224,12 +230,20 @@ mod tests {
             prefers: 2,
             from: Position(1),
             has_state: true,
+            mark: 3,
             token: 77,
         }
     }
 
     fn identity(number: u16, epoch: u64, token: u128) -> Identity {
-        Identity { group: group().to_string(), order: 9, seat: Holder::of_group(&group(), number), epoch, token }
+        Identity {
+            group: group().to_string(),
+            order: 9,
+            seat: Holder::of_group(&group(), number),
+            epoch,
+            token,
+            mark: 3,
+        }
     }
 
     fn bound(choice: Choice) -> (String, u64, u16) {
@@ -285,6 +299,10 @@ mod tests {
             "it was killed before its first state"
         );
         let takes = Wanted { takes: Some(2), ..wanted("b") };
+        let copied = Identity { mark: 4, ..identity(2, 41, 5) };
+        let why = refused(choose(&known, Some(&copied), &wanted("b")));
+        assert!(why.contains("is a copy of one that was bound as copy 2") && why.contains("--copy 2"), "{why}");
+        assert_eq!(bound(choose(&known, Some(&copied), &takes)), ("2".into(), 41, 3), "the operator knows better");
         assert_eq!(bound(choose(&known, Some(&old), &takes)), ("2".into(), 41, 3));
         assert!(refused(choose(&known, Some(&identity(1, 40, 1)), &takes)).contains("is that of copy 1"));
     }

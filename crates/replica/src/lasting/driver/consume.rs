@@ -8,8 +8,8 @@ use crate::machine::{Position as CommandPosition, StateMachine};
 use crate::options::Error;
 use bytes::Bytes;
 use consort::{
-    BindRefusalCause, Bookmark, Copies, DeclareRefusalCause, DeclareStatus, Event, Message, Place, Position, ReadFrom,
-    ReadingEnd, ReadingEndCause, ReadingStatus, Refusal, RefusalCause, WaitCause,
+    BindRefusalCause, Binding, Bookmark, Copies, DeclareRefusalCause, DeclareStatus, Event, Message, Place, Position,
+    ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal, RefusalCause, WaitCause,
 };
 use std::sync::PoisonError;
 use std::sync::mpsc::{TryRecvError, channel};
@@ -211,6 +211,7 @@ impl<M: StateMachine> Driver<M> {
             prefers,
             from: Position(self.keeping.declared()),
             has_state: self.parts.has_state,
+            mark: self.parts.mark,
             token: crate::replica::random(),
         };
         let binding = match seat::choose(copies, self.parts.identity.as_ref(), &wanted) {
@@ -224,13 +225,8 @@ impl<M: StateMachine> Driver<M> {
             self.parts.engine.on_nothing_before(Place::at(begins));
         }
         let epoch = binding.replaces;
-        self.save_identity(Identity {
-            group,
-            order: binding.order,
-            seat: binding.holder.clone(),
-            epoch,
-            token: binding.token,
-        })?;
+        let Binding { order, holder: seat, token, .. } = binding.clone();
+        self.save_identity(Identity { group, order, seat, epoch, token, mark: self.parts.mark })?;
         if let Some(client) = self.parts.link.client()
             && let Err(error) = client.bind(&binding)
         {
