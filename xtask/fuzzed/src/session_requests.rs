@@ -30,6 +30,8 @@ pub fn run(bytes: &[u8]) {
                 | Ask::Read(_)
                 | Ask::Forget
                 | Ask::Declare(_)
+                | Ask::Copies(_)
+                | Ask::Bind(_)
                 | Ask::Rotate
                 | Ask::Goodbye => {}
             }
