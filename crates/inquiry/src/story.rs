@@ -27,6 +27,10 @@ pub struct Story {
     pub peers: Vec<PeerStatus>,
     /// Each ring, where there are many: its number, and how it stands.
     pub rings: Vec<(u16, String)>,
+    /// What keeps the node from taking part until a person does something, if anything does.
+    pub trouble: Option<String>,
+    /// That its disk takes no records, or hangs.
+    pub disk: Option<String>,
     /// What clients' requests wait for, if they do.
     pub requests_wait_for: Option<String>,
     /// Whose messages wait because the log is full, if it is.
@@ -83,6 +87,8 @@ impl Story {
             changes,
             peers: peers::of(&status),
             rings: rings(&status),
+            trouble: status.get("trouble").cloned(),
+            disk: status.get("disk").cloned(),
             requests_wait_for: status.get("requests_wait_for").cloned(),
             log_full: status.get("log_full").cloned(),
             log_held: log_held(&status),
@@ -109,6 +115,8 @@ impl Story {
         lines.push(format!("Now {}; view {}{}.", state(&self.state), self.current(), now));
         lines.push(format!("Node {} {}.", self.node, peers::sentence(&self.peers)));
         lines.extend(self.rings.iter().map(|(ring, state)| format!("Ring {ring}: {state}.")));
+        lines.extend(self.trouble.iter().map(|trouble| format!("Trouble: {trouble}.")));
+        lines.extend(self.disk.iter().map(|disk| format!("Disk: {disk}.")));
         lines.extend(self.requests_wait_for.iter().map(|cause| format!("Requests of its clients wait: {cause}.")));
         lines.extend(self.log_full.iter().map(|whose| format!("The log is full up to its budget: {whose}.")));
         lines.extend(self.log_held.iter().filter(|_| !self.copies.is_empty()).map(|(held, budget)| {

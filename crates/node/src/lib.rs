@@ -59,7 +59,7 @@ pub use rights::{ClientOrigin, ClientPolicy};
 use bytes::BytesMut;
 use clients::Sessions;
 use consort_group::{Groups, Mismatch};
-use consort_order::{Arrival, Fact, Link, Offers};
+use consort_order::{Arrival, Fact, Link, Offers, trouble_of};
 use consort_types::{Duration, MemberId, NodeId, OrderStream, Service, View, ViewId};
 use consort_wire::Bump;
 use datagrams::Datagrams;
@@ -488,6 +488,10 @@ impl<E: Engine> Node<E> {
                 clients.notices.push(Notice::Peer { state, reach });
             }
         });
+        let text = trouble_of(engine, self.now);
+        if log.note_trouble(text.as_deref()) {
+            clients.notices.push(Notice::Trouble { text });
+        }
     }
 
     /// The ordering protocol, for looking at.

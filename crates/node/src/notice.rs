@@ -77,6 +77,11 @@ pub enum Notice {
         /// After which message of the view.
         at: Position,
     },
+    /// Something keeps this node from taking part until a person does something, or does so no more.
+    Trouble {
+        /// What, where, and the remedy; none where it is over.
+        text: Option<String>,
+    },
     /// Clients' requests have begun to wait for long, or for something else.
     Waiting {
         /// What for.
@@ -183,6 +188,7 @@ impl Notice {
             | Self::Settled { .. }
             | Self::GroupMismatch { .. } => NoticeKind::View,
             Self::Peer { .. } => NoticeKind::Peer,
+            Self::Trouble { .. } => NoticeKind::Trouble,
             Self::Waiting { .. } | Self::Flowing => NoticeKind::Waiting,
             Self::Connected { .. } | Self::Disconnected { .. } => NoticeKind::Connection,
             Self::Ended { .. } => NoticeKind::Ended,
@@ -198,6 +204,7 @@ impl Notice {
 enum NoticeKind {
     View,
     Peer,
+    Trouble,
     Waiting,
     Connection,
     Ended,

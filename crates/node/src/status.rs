@@ -76,6 +76,7 @@ impl<E: Engine> Node<E> {
             Fact::Part { what, part, value } => say(&format!("{what}_{part}"), value),
             Fact::Program { name, value } => say(&format!("copies_of_{name}"), value),
             Fact::SentOn { ring, topics } => say(&format!("sends_on_{ring}"), self.sent_on(topics.as_deref())),
+            Fact::Trouble(text) => say("trouble", text),
             Fact::Counter(..) | Fact::State(_) => {}
         });
         for (number, (at, change)) in self.history.iter().enumerate() {

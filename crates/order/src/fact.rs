@@ -38,6 +38,8 @@ pub enum Fact {
         /// It.
         value: String,
     },
+    /// What keeps this node from taking part until a person does something: what, where, and the remedy.
+    Trouble(String),
     /// What a gateway sends on into one of its rings.
     SentOn {
         /// Which ring.
@@ -82,6 +84,17 @@ pub fn each_counter<E: Engine>(engine: &E, now: Instant, see: &mut dyn FnMut(&'s
             see(name, value);
         }
     });
+}
+
+/// What keeps a node from taking part until a person does something, if anything does.
+pub fn trouble_of<E: Engine>(engine: &E, now: Instant) -> Option<String> {
+    let mut trouble = None;
+    engine.observe(now, &mut |fact| {
+        if let Fact::Trouble(text) = fact {
+            trouble = Some(text);
+        }
+    });
+    trouble
 }
 
 /// The state of an engine, in one line.

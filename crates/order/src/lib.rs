@@ -16,7 +16,7 @@ use consort_types::{
     Ticket, View, ViewCause, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
-pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of};
+pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of, trouble_of};
 pub use lag::Lag;
 pub use queue::{Rides, SubmitQueue};
 pub use replay::{Declaration, DeclarationKind, DeclareProgress, Overfull, Retained};

@@ -25,7 +25,10 @@ pub struct Accepted {
 /// | `Blank` | `Voting` | all acceptors, hearing each other, have promised nothing: they begin a log |
 /// | `Blank` | `Adopting` | a majority of the *others* has told what it may have promised, and all below is learnt |
 /// | `Adopting` | `Voting` | what was adopted is kept |
-/// | `Voting` | `Blank` | it has promised nothing, and others have begun another log |
+/// | `Asking` | `Announcing` | enough others know of no vote after its records |
+/// | `Announcing` | `Voting` | enough others have noted this incarnation |
+/// | `Asking`, `Announcing`, `Voting` | `Blank` | another knows of a vote after its records |
+/// | `Asking`, `Voting` | `Blank` | it has promised nothing, and others have begun another log |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It knows nothing, and may have forgotten: it neither promises nor votes.
@@ -35,6 +38,13 @@ pub enum Standing {
     },
     /// It knows all it may have promised, and writes it down.
     Adopting,
+    /// It has records, and asks whether it voted after them.
+    Asking {
+        /// Enough others have answered, and it writes that down.
+        answered: bool,
+    },
+    /// Its records are the newest. It votes once enough others have noted that this incarnation is about to.
+    Announcing,
     /// It promises and votes.
     Voting,
 }
@@ -83,6 +93,11 @@ impl Acceptor {
     /// Whether it promises and votes.
     pub fn votes(&self) -> bool {
         self.standing == Standing::Voting
+    }
+
+    /// Whether it has records and does not vote with them yet.
+    pub const fn returns(&self) -> bool {
+        matches!(self.standing, Standing::Asking { .. } | Standing::Announcing)
     }
 
     /// Whether it may have forgotten what it promised.

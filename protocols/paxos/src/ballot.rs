@@ -108,6 +108,11 @@ impl Incarnations {
         });
     }
 
+    /// The latest of a node; 0 where none is known.
+    pub fn latest(&self, node: NodeId) -> Incarnation {
+        self.0.get(&node).copied().unwrap_or_default()
+    }
+
     /// Whether a later incarnation of that node is known.
     pub fn outdates(&self, incarnation: MemberId) -> bool {
         self.0.get(&incarnation.node).is_some_and(|latest| *latest > incarnation.incarnation)

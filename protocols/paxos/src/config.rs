@@ -1,5 +1,5 @@
 //! Every knob of the engine, with its advice.
-use consort_types::{Duration, NodeId};
+use consort_types::{Duration, Incarnation, NodeId};
 
 /// How the engine is set up. Members whose shared settings differ must not talk: see [`Config::shared_settings`].
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +41,8 @@ pub struct Config {
     pub queue_bytes: usize,
     /// The largest message, in bytes. Shared.
     pub message_max: usize,
+    /// The incarnation of this node that found its records to be a copy, so that they may be older than its votes; 0 for none.
+    pub copied_in: Incarnation,
     /// The rule that is broken on purpose.
     #[cfg(feature = "mutants")]
     pub mutant: Option<crate::mutant::Mutant>,
@@ -123,6 +125,7 @@ impl Config {
             on_budget: OnBudget::Wait,
             queue_bytes: 32 << 20,
             message_max: consort_wire::MESSAGE_MAX,
+            copied_in: Incarnation(0),
             #[cfg(feature = "mutants")]
             mutant: None,
         }

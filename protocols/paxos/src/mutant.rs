@@ -31,6 +31,8 @@ consort_types::mutants!(
     BlankVotes "promises and votes although it may have forgotten",
     LogNameFirst "writes its log's name before what it has adopted",
     LearntUnwritten "does not write down what is decided where it accepted something else",
+    CopiesTrusted "votes with records as it finds them",
+    PutBackVotes "goes on with records that end before a vote of which another knows",
     LogByMajority "begins a log without some of the acceptors",
     BindsSuperseded "binds itself to a log that others may be leaving",
     AnyLogHeeded "heeds packets of other logs",

@@ -24,7 +24,7 @@ use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
 use crate::checkpoints::{Bind, Bound, Declared, Program, Seat, Statement};
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
-use consort_types::{Binding, Holder, MemberId, NodeId};
+use consort_types::{Binding, Holder, Incarnation, MemberId, NodeId};
 use consort_wire::pack::Body;
 use consort_wire::{MEMBER_LEN, Malformed, Reader, Writer};
 use std::collections::BTreeMap;
@@ -175,6 +175,12 @@ pub struct Beat {
     pub view: u64,
     /// Whom it hears.
     pub hears: Vec<MemberId>,
+    /// The incarnation that wrote the records which the sender found at its start; 0 for none.
+    pub follows: Incarnation,
+    /// Of each acceptor the latest incarnation that the sender knows to vote, or to have forgotten.
+    pub known: Incarnations,
+    /// Those of them that its disk knows.
+    pub noted: Incarnations,
     /// The coordinator's beat that was heard last.
     pub echo: Option<(Ballot, u64)>,
     /// What the coordinator says.
@@ -206,6 +212,10 @@ pub enum Acceptance {
     Fresh,
     /// One that votes.
     Ready,
+    /// One that has a log, and asks whether it voted after its records.
+    Asking,
+    /// One whose records are the newest, and which is about to vote.
+    Announcing,
 }
 
 const BALLOT_LEN: usize = 4 + 8 + MEMBER_LEN;
@@ -214,7 +224,7 @@ const ITEM_LEAST: usize = 1;
 const DECLARE_LEAST: usize = 10;
 const PROGRAM_LEAST: usize = 2 + 8 + 2 + SEAT_LEAST;
 const SEAT_LEAST: usize = 2 + 8 + 16;
-const LEAVING: u8 = 4;
+const LEAVING: u8 = 8;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -562,6 +572,9 @@ impl Beat {
         out.put_u64(self.next);
         out.put_u64(self.view);
         put_members(out, self.hears.iter().copied());
+        out.put_u64(self.follows.0);
+        put_incarnations(out, &self.known);
+        put_incarnations(out, &self.noted);
         out.put_u8(u8::from(self.echo.is_some()) | u8::from(self.lead.is_some()) << 1);
         if let Some((ballot, number)) = self.echo {
             put_ballot(out, ballot);
@@ -578,18 +591,20 @@ impl Beat {
 
     fn decode(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
         let (number, flags) = (reader.u64("number")?, reader.u8("flags")?);
-        let acceptor = match flags & 3 {
+        let acceptor = match flags & !LEAVING {
             0 => Acceptance::None,
             1 => Acceptance::Blank,
             2 => Acceptance::Fresh,
-            _ => Acceptance::Ready,
+            3 => Acceptance::Ready,
+            4 => Acceptance::Asking,
+            5 => Acceptance::Announcing,
+            _ => return Err(reader.bad("flags")),
         };
-        if flags & !7 != 0 {
-            return Err(reader.bad("flags"));
-        }
         let (promised, next) = (read_ballot(&mut reader)?, bounded(&mut reader, "next")?);
         let view = bounded(&mut reader, "view")?;
         let hears = read_members(&mut reader)?;
+        let follows = Incarnation(reader.u64("follows")?);
+        let (known, noted) = (read_incarnations(&mut reader)?, read_incarnations(&mut reader)?);
         let more = reader.u8("more")?;
         if more > 3 {
             return Err(reader.bad("more"));
@@ -605,6 +620,9 @@ impl Beat {
             next,
             view,
             hears,
+            follows,
+            known,
+            noted,
             echo,
             lead,
             annotation,

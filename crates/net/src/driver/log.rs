@@ -75,6 +75,8 @@ fn write(notice: Notice) {
         }
         Notice::Peer { state: PeerState::Heard, reach } => tracing::info!(node = %reach.node, %reach, "node is heard"),
         Notice::Peer { state, reach } => tracing::warn!(node = %reach.node, %state, %reach, "node is not reached"),
+        Notice::Trouble { text: Some(text) } => tracing::warn!("{text}"),
+        Notice::Trouble { text: None } => tracing::info!("what kept this node from taking part is over"),
         Notice::GroupMismatch { member, at } => {
             tracing::error!(%member, %at, "member has other groups at the same place of the order: restart one of the two");
         }

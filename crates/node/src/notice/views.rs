@@ -9,6 +9,7 @@ pub(crate) struct LoggedState {
     members: Vec<MemberId>,
     installed: Instant,
     primary: bool,
+    trouble: Option<String>,
 }
 
 impl LoggedState {
@@ -36,6 +37,13 @@ impl LoggedState {
         };
         let before = std::mem::replace(&mut self.primary, gained);
         (before != gained).then_some(Notice::Primary { view, gained })
+    }
+
+    /// What keeps the node from taking part now; returns whether that is news.
+    pub fn note_trouble(&mut self, trouble: Option<&str>) -> bool {
+        let is_news = self.trouble.as_deref() != trouble;
+        self.trouble = trouble.map(str::to_owned);
+        is_news
     }
 
     /// The daemons have told each other their groups.

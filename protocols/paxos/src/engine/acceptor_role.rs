@@ -53,6 +53,9 @@ impl Paxos {
             Then::Vote { ballot, at } => self.vote(ballot, at),
             Then::Answer(incarnation) => self.answer(incarnation),
             Then::Adopted => self.adopted(),
+            Then::Announce => self.announce(now),
+            Then::Note(incarnation) => drop(self.noted.note(incarnation)),
+            Then::StartAnew { cause } => self.output.push_back(Output::Restart { cause, records: Vec::new() }),
             Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }
     }

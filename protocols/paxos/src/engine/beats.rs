@@ -36,6 +36,7 @@ impl Paxos {
         self.beat_at = now + self.config.beat;
         self.hears_quorum = self.is_quorum_near(now);
         self.look_for_log(now);
+        self.return_to_vote(now);
         self.lead_on(now);
         self.stand_if_due(now);
         self.catch_up(now);
@@ -67,6 +68,9 @@ impl Paxos {
             next: self.learner.next(),
             view: self.installed_view(),
             hears: self.peers.values().filter(near).map(|peer| peer.member).collect(),
+            follows: self.follows,
+            known: self.incarnations.clone(),
+            noted: self.noted.clone(),
             echo: self.echo,
             lead: self.lead(),
             annotation: self.annotation.clone(),
@@ -83,14 +87,19 @@ impl Paxos {
     }
 
     pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {
-        if self.config.is_acceptor(from.node) {
+        // One that asks whether it forgot makes its earlier votes count no less.
+        let asks = beat.acceptor == Acceptance::Asking || self.later_than_records(from, &beat).is_some();
+        if self.config.is_acceptor(from.node) && !asks {
             self.incarnations.note(from);
         }
         if !beat.annotation.is_empty() {
             self.output.push_back(Output::Beacon { from, annotation: beat.annotation.clone() });
         }
+        self.heed_memory_of(now, from, &beat);
+        self.note_voter(now, from, log, &beat);
         self.peers.insert(from.node, Peer { member: from, at: now, log, beat: beat.clone() });
         self.look_for_log(now);
+        self.return_to_vote(now);
         if log != self.log || log == LogId::NONE {
             return;
         }

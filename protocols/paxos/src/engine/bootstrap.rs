@@ -15,6 +15,8 @@ impl Paxos {
     pub(super) fn acceptance(&self) -> Acceptance {
         match &self.acceptor {
             None => Acceptance::None,
+            Some(Acceptor { standing: Standing::Asking { .. }, .. }) => Acceptance::Asking,
+            Some(Acceptor { standing: Standing::Announcing, .. }) => Acceptance::Announcing,
             Some(acceptor) if !acceptor.votes() => Acceptance::Blank,
             Some(acceptor) if acceptor.is_fresh() => Acceptance::Fresh,
             Some(_) => Acceptance::Ready,
@@ -35,8 +37,12 @@ impl Paxos {
     /// All acceptors, each other one of which has said, since all of these incarnations began, that it has promised nothing.
     fn who_promised_nothing(&self, now: Instant) -> Option<Vec<MemberId>> {
         let nothing = |acceptor: &MemberId| {
-            let said = self.peers.get(&acceptor.node).map(|peer| peer.beat.acceptor);
-            *acceptor == self.me || matches!(said, Some(Acceptance::Blank | Acceptance::Fresh))
+            let Some(beat) = self.peers.get(&acceptor.node).map(|peer| &peer.beat) else { return *acceptor == self.me };
+            match beat.acceptor {
+                Acceptance::Blank | Acceptance::Fresh => true,
+                Acceptance::Asking | Acceptance::Announcing => beat.promised == Ballot::ZERO,
+                Acceptance::None | Acceptance::Ready => false,
+            }
         };
         self.who_hear_each_other(now).filter(|acceptors| acceptors.iter().all(nothing))
     }
@@ -138,6 +144,7 @@ impl Paxos {
         }
         self.begin_log(log);
         self.founders = founders;
+        self.incarnations.note(self.me);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
@@ -154,6 +161,7 @@ impl Paxos {
         let before = self.log;
         self.begin_log(log);
         self.founders.clear();
+        self.incarnations.note(self.me);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
             //= X34

@@ -173,6 +173,7 @@ impl Engine for Paxos {
         self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
         self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
         self.each_program(see);
+        self.trouble(now).into_iter().for_each(|trouble| see(Fact::Trouble(trouble)));
         see(Fact::State(self.describe(now)));
     }
 }
@@ -231,6 +232,9 @@ impl Paxos {
             None => "learner",
             Some(Standing::Blank { answers }) if answers.is_empty() => "acceptor that knows nothing",
             Some(Standing::Blank { .. } | Standing::Adopting) => "acceptor that recovers",
+            Some(Standing::Asking { .. } | Standing::Announcing) => {
+                "acceptor that asks whether its records are the newest"
+            }
             Some(Standing::Voting) => "acceptor",
         };
         let leader = self.leader.as_ref().map_or("nobody".into(), |lead| lead.ballot.to_string());

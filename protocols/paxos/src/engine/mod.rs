@@ -32,6 +32,7 @@ mod programs;
 mod recovery;
 mod replay;
 mod retention;
+mod returning;
 mod views;
 
 /// An ordering engine: proposer, acceptor where it is one, learner, and coordinator where it leads.
@@ -57,8 +58,10 @@ pub struct Paxos {
     leader: Option<Lead>,
     /// Of each acceptor the latest incarnation that is known.
     incarnations: Incarnations,
-    /// Those of them that are kept: who forgot once does not make this acceptor write at each question.
+    /// Those of them that are kept.
     noted: Incarnations,
+    /// The incarnation that wrote the records which were found at the start; 0 for none.
+    follows: Incarnation,
     /// The largest round that was heard of.
     round: u64,
     /// The view that this node is in.
@@ -171,6 +174,15 @@ enum Then {
     Answer(MemberId),
     /// Everything that was adopted is kept.
     Adopted,
+    /// The name of this incarnation is kept.
+    Announce,
+    /// The name of another acceptor's incarnation is kept.
+    Note(MemberId),
+    /// The disk counts as empty: the node begins again with nothing.
+    StartAnew {
+        /// Why.
+        cause: String,
+    },
     /// Records up to this one may go.
     Trim(Ticket),
 }
@@ -242,6 +254,7 @@ impl Paxos {
             leader: None,
             incarnations,
             noted: Incarnations::default(),
+            follows: Incarnation(0),
             round: 0,
             inside: None,
             leave_stage: LeaveStage::Stays,
@@ -351,6 +364,10 @@ impl Paxos {
 
     /// One that belongs to this node's log.
     fn on_content(&mut self, now: Instant, from: MemberId, content: Content) {
+        //= X35
+        if matches!(content, Content::Promise { .. } | Content::Vote { .. }) && self.is_put_back(from) {
+            return;
+        }
         match content {
             Content::Beat(beat) => self.on_beat(now, from, self.log, *beat),
             Content::Value(value) => self.on_value(now, value),

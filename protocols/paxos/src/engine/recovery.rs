@@ -1,7 +1,7 @@
 //! What the disk holds from an earlier incarnation.
 use super::retention::Ledger;
 use super::{Paxos, Then};
-use crate::acceptor::{Accepted, Standing};
+use crate::acceptor::Accepted;
 use crate::ballot::{Ballot, Incarnations, Item};
 use crate::record::{LogStart, Record};
 use bytes::Bytes;
@@ -77,6 +77,7 @@ impl Paxos {
 
     fn go_on(&mut self, now: Instant, start: LogStart, mut disk: Replayed) {
         (self.log, self.founders) = (start.log, start.founders);
+        self.incarnations = Incarnations::default();
         for incarnation in start.incarnations.iter().chain(disk.incarnations.iter()) {
             self.incarnations.note(incarnation);
             self.noted.note(incarnation);
@@ -88,10 +89,10 @@ impl Paxos {
         self.marked = decided.last().map_or(first, |(at, _)| at + 1);
         self.noted_up_to = self.marked;
         if let Some(acceptor) = &mut self.acceptor {
-            acceptor.standing = Standing::Voting;
             acceptor.promised = promised;
             acceptor.accepted = disk.accepted.split_off(&first);
         }
+        self.begin_to_ask(self.incarnations.latest(self.me.node));
         // One by one: a value that was decided twice is held for each of its instances.
         for (at, (item, body)) in decided {
             self.remember(item.clone(), body);

@@ -10,6 +10,7 @@ mod many;
 mod mutants;
 mod packets;
 mod parts;
+mod put_back;
 mod replays;
 mod retention;
 mod scenes;

@@ -1,6 +1,8 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
-use super::{advice as a, copies as c, lost_logs as l, retention as r, scenes as s, stalls, violations as v};
+use super::{
+    advice as a, copies as c, lost_logs as l, put_back as p, retention as r, scenes as s, stalls, violations as v,
+};
 use crate::Mutant;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -73,6 +75,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::BlankVotes, "quorum", Scene(v::an_acceptor_that_forgot_neither_promises_nor_votes)),
     (Mutant::LogNameFirst, "promises", Scene(v::half_of_what_it_adopted_counts_as_nothing)),
     (Mutant::LearntUnwritten, "replay", Seeds),
+    (Mutant::CopiesTrusted, "one value", Scene(p::a_copy_does_not_vote_before_a_majority_of_others_answers)),
+    (Mutant::PutBackVotes, "put back", Scene(p::records_that_end_before_a_vote_another_knows_of_count_as_lost)),
     (Mutant::LogByMajority, "one log", Scene(s::a_log_is_begun_by_all_acceptors_together_and_by_no_fewer)),
     (
         Mutant::BindsSuperseded,

@@ -6,7 +6,7 @@ use crate::learner::{Checkpoint, Present};
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told, Value};
 use crate::record::{LogStart, Record};
 use bytes::{Bytes, BytesMut};
-use consort_types::{Holder, MemberId, NodeId};
+use consort_types::{Holder, Incarnation, MemberId, NodeId};
 use consort_wire::Packet as _;
 
 const BALLOT: Ballot = Ballot { generation: 1, round: 7, owner: MemberId::new(2, 9) };
@@ -40,6 +40,7 @@ fn samples() -> Vec<Packet> {
     let incarnations = [MemberId::new(0, 3), MemberId::new(1, 1)].into_iter().collect();
     let accepted = (8..).zip(items()).map(|(at, item)| (at, BALLOT, item)).collect();
     let told = Told { incarnations, next: 8, accepted };
+    let (known, noted) = (told.incarnations.clone(), [MemberId::new(0, 2)].into_iter().collect());
     let beat = Beat {
         number: 3,
         acceptor: Acceptance::Ready,
@@ -48,11 +49,21 @@ fn samples() -> Vec<Packet> {
         next: 17,
         view: 4,
         hears: vec![MemberId::new(1, 1)],
+        follows: Incarnation(2),
+        known,
+        noted,
         echo: Some((BALLOT, 9)),
         lead: Some(Lead { ballot: BALLOT, version: 2, ring: vec![NodeId(2), NodeId(0)] }),
         annotation: Bytes::from_static(b"groups"),
     };
-    let bare = Beat { echo: None, lead: None, annotation: Bytes::new(), leaving: false, ..beat.clone() };
+    let bare = Beat {
+        acceptor: Acceptance::Announcing,
+        echo: None,
+        lead: None,
+        annotation: Bytes::new(),
+        leaving: false,
+        ..beat.clone()
+    };
     let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));
     let mut contents = vec![
         Content::Beat(Box::new(beat)),

@@ -82,7 +82,7 @@ fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
         let disk: Vec<_> = std::iter::once(first.clone()).chain(solo.records[..n].iter().cloned()).collect();
         let again = Solo::with(3, &disk);
         let whole = n == solo.records.len();
-        assert_eq!(again.votes(), whole, "with {n} of {} records", solo.records.len());
+        assert_eq!(!again.engine.acceptor().unwrap().is_blank(), whole, "with {n} of {} records", solo.records.len());
     }
 }
 

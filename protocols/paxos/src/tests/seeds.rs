@@ -98,6 +98,11 @@ fn trouble(world: &mut World) {
         15..22 if world.copies => state_of_copy(world, a),
         15..17 if world.stalls => world.stall(a),
         17..19 if world.stalls => world.unstall(a),
+        19 if world.puts_back => world.save(a),
+        20 | 21 if world.puts_back && world.config.acceptors.len() > 1 && world.may_forget(a) => {
+            world.tell(|| format!("n{a} crashes, and its disk is put back"));
+            world.stop(a, Disk::PutBack);
+        }
         _ => {}
     }
 }
@@ -146,6 +151,21 @@ fn promises_hold_whatever_goes_wrong_and_all_goes_on_afterwards() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let first = read("FIRST_SEED", 1);
     seeds(first, first + read("SEEDS", 60) - 1);
+}
+
+#[test]
+fn promises_hold_where_disks_are_put_back_from_copies() {
+    //= X35 test
+    //= X36 test
+    let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
+    let first = read("FIRST_SEED", 1);
+    let holds = |seed: &u64| {
+        let mut world = draw(*seed);
+        (world.puts_back, world.story) = (world.config.storage != Storage::Memory, std::env::var("STORY").is_ok());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world))).is_ok()
+    };
+    let red: Vec<_> = (first..first + read("SEEDS", 90)).filter(|seed| !holds(seed)).collect();
+    assert!(red.is_empty(), "seeds {red:?}");
 }
 
 #[test]

@@ -14,14 +14,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const MS: u64 = 1_000_000;
 
-/// What becomes of a disk in a crash.
 /// How often a link that broke is dialled, in nanoseconds.
 const REDIAL: u64 = 50_000_000;
 
+/// What becomes of a disk in a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disk {
     Kept,
     Lost,
+    /// It is put back to what it was when it was saved, by copying files.
+    PutBack,
 }
 
 pub struct Host {
@@ -37,6 +39,12 @@ pub struct Host {
     pub written: usize,
     /// It has forgotten and has not recovered.
     pub forgot: bool,
+    /// A copy of its disk.
+    saved: Vec<(Ticket, Bytes)>,
+    /// The disk is a copy, which its engine is to notice at its start.
+    pub copied: bool,
+    /// The incarnation that noticed it last.
+    copied_in: Incarnation,
     count: u64,
 }
 
@@ -83,6 +91,8 @@ pub struct World {
     pub stalls: bool,
     /// Whether copies of programs bind and declare among all else.
     pub copies: bool,
+    /// Whether disks are put back among all else that goes wrong.
+    pub puts_back: bool,
     /// How often an engine asked to be started anew.
     pub restarts: u64,
     /// How often a node left a log in which enough acceptors voted.
@@ -115,6 +125,9 @@ impl World {
             disk_free: 0,
             written: 0,
             forgot: false,
+            saved: Vec::new(),
+            copied: false,
+            copied_in: Incarnation(0),
             count: 0,
         };
         let mut world = Self {
@@ -136,6 +149,7 @@ impl World {
             stalled: BTreeSet::new(),
             stalls: false,
             copies: false,
+            puts_back: false,
             restarts: 0,
             left_alive: 0,
             filter: None,
@@ -254,7 +268,11 @@ impl World {
         let now = Instant(self.now);
         let retain = self.retains.get(&node).copied().unwrap_or(self.config.retain);
         let host = &mut self.hosts[usize::from(node)];
-        host.engine = engine(&Config { retain, ..self.config.clone() }, NodeId(node), host.incarnation);
+        if std::mem::take(&mut host.copied) {
+            host.copied_in = Incarnation(host.incarnation);
+        }
+        let config = Config { retain, copied_in: host.copied_in, ..self.config.clone() };
+        host.engine = engine(&config, NodeId(node), host.incarnation);
         host.up = true;
         host.disk_free = self.now;
         host.disk.iter_mut().zip(1..).for_each(|((number, _), ticket)| *number = Ticket(ticket));
@@ -435,10 +453,25 @@ impl World {
             host.disk.clear();
             host.forgot = votes;
             self.judge.lost(node);
+        } else if disk == Disk::PutBack {
+            host.disk.clone_from(&host.saved);
+            (host.copied, host.forgot) = (true, votes);
+            self.judge.lost(node);
         }
         for peer in (0..self.nodes()).filter(|peer| *peer != node) {
             self.break_link(node, peer);
         }
+    }
+
+    /// Copies what a disk holds, to be put back later.
+    pub fn save(&mut self, node: u16) {
+        let host = &mut self.hosts[usize::from(node)];
+        host.saved.clone_from(&host.disk);
+    }
+
+    /// What the disk of a host that is down holds goes to another, which takes its position.
+    pub fn copy(&mut self, node: u16) {
+        self.hosts[usize::from(node)].copied = true;
     }
 
     /// A restart that an engine asked for: what its disk does not hold is carried over.
@@ -490,6 +523,9 @@ impl World {
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
         let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
+        if self.puts_back && host.forgot {
+            return false;
+        }
         // What a disk that stalls has not taken, a crash takes along.
         if self.stalls && log != kept() {
             return false;
