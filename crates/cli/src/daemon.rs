@@ -23,6 +23,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
         stop_with_stdin(stop.clone());
     }
     run::open_many_files(settings.limits.clients_most);
+    run::outlive_file_limit().trying(|| "cannot watch for SIGXFSZ".into())?;
     let ready = run::prepare(settings, options.node, ask)?;
     if let Some(hangups) = hangups {
         let again = move || options.settings();

@@ -3,12 +3,13 @@
 //! | module | what |
 //! |---|---|
 //! | `program` | which command |
-//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon` | the commands, one module each; `demo` and `kv` are crates, `consort-demo` and `consort-kv-cli` |
+//! | `daemon`, `send`, `receive`, `status`, `groups`, `clients`, `explain`, `keygen`, `token`, `withdraw`, `abandon`, `adopt` | the commands, one module each; `demo` and `kv` are crates, `consort-demo` and `consort-kv-cli` |
 //! | `companion` | commands that are programs of their own |
 //! | `progress` | how far |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod abandon;
+mod adopt;
 mod clients;
 mod companion;
 mod daemon;

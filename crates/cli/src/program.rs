@@ -1,7 +1,8 @@
 //! Which command.
 use crate::failure::{Failure, Outcome};
 use crate::{
-    abandon, clients, companion, daemon, explain, groups, key, keygen, receive, send, status, token, withdraw, words,
+    abandon, adopt, clients, companion, daemon, explain, groups, key, keygen, receive, send, status, token, withdraw,
+    words,
 };
 use consort_testbed::helper;
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ Usage: consort COMMAND [options]
   token     make a token, by which a client proves who it is
   withdraw  retain nothing any more for a reader that declares checkpoints
   abandon   begin another order, where a majority of acceptors lost its disks
+  adopt     say that copied votes are the newest that a node has
   kv        a replicated key-value store, which speaks the protocol of Redis
   demo      see it work: three daemons, one order, a few seconds
   top       all of that on one screen; a program of its own, as the next two
@@ -68,6 +70,7 @@ fn dispatch(mut words: Vec<OsString>) -> Outcome {
         Some("key") => key::main(words),
         Some("withdraw") => withdraw::main(words),
         Some("abandon") => abandon::main(words),
+        Some("adopt") => adopt::main(words),
         Some("token") => token::main(words),
         Some("kv") => consort_kv_cli::main(words),
         Some("demo") => consort_demo::main(words),
@@ -100,6 +103,7 @@ fn unknown(command: &str) -> Failure {
         "withdraw",
         "token",
         "abandon",
+        "adopt",
         "kv",
         "demo",
         "top",

@@ -139,8 +139,15 @@ fn print(answers: &[DaemonStatus], options: &Options) -> Outcome {
         writeln!(out, "{}", serde_json::to_string(answers).unwrap_or_default())?;
         return Ok(());
     }
-    let remarks =
-        [hearing(answers), rings(answers), registries(answers), plain_talk(answers), lacking_keys(answers)].concat();
+    let remarks = [
+        hearing(answers),
+        rings(answers),
+        registries(answers),
+        plain_talk(answers),
+        lacking_keys(answers),
+        troubles(answers),
+    ]
+    .concat();
     for line in table(answers).iter().chain(&remarks) {
         writeln!(out, "{line}")?;
     }
@@ -174,6 +181,16 @@ fn row(answer: &DaemonStatus) -> [String; 10] {
         answer.resident_bytes.map_or_else(|| "-".into(), bytes),
         state,
     ]
+}
+
+/// What keeps a daemon from taking part until a person does something, and what its disk does not take.
+fn troubles(answers: &[DaemonStatus]) -> Vec<String> {
+    let of = |answer: &DaemonStatus| {
+        let (cluster, node) = (answer.cluster.clone(), answer.node);
+        let said = ["trouble", "disk"].into_iter().filter_map(|key| answer.status.get(key).cloned());
+        said.map(|said| format!("{cluster} node {node}: {said}")).collect::<Vec<_>>()
+    };
+    answers.iter().flat_map(of).collect()
 }
 
 /// Whom each daemon hears, a line each, behind an empty one. Nothing where there is nobody else.

@@ -3,9 +3,11 @@
 //! The number is kept on disk where that is possible, and is never below the clock: either alone would do, together
 //! they survive a clock that was set back as well as a disk that was replaced.
 use crate::failure::{Failure, Outcome};
+use crate::state_lock::{self, NotLocked, StateLock};
 use consort_types::Incarnation;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -38,6 +40,22 @@ pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Inca
             possible(clock).map_err(|_| Failure::new(wrong_clock()))
         }
         Err(NoNumber::Unusable(problem) | NoNumber::Wrong(problem)) => Err(Failure::new(problem)),
+    }
+}
+
+/// Takes the node's files for as long as the lock is held, before any of them is read. The usual directory may be one where
+/// no file can be made: then there are none.
+///
+/// # Errors
+/// Another daemon that uses them, or a directory that the user named and in which no file can be made.
+pub(crate) fn take_files(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Option<StateLock>> {
+    let Some(home) = usual_home(directory, cluster) else { return Ok(None) };
+    match state_lock::claim(&home, node) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(NotLocked::InUse(failure)) => Err(failure),
+        Err(NotLocked::Unusable(failure)) if directory.is_some() => Err(failure),
+        // What follows says that the directory cannot be written.
+        Err(NotLocked::Unusable(_)) => Ok(None),
     }
 }
 
@@ -103,9 +121,9 @@ fn after(text: &[u8]) -> Result<u64, String> {
 /// Replaces the file as a whole: after a crash it holds the old number or the new one.
 fn store(path: &Path, number: u64) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let fresh = path.with_extension("new");
-    let mut file = File::create(&fresh)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&fresh)?;
     writeln!(file, "{number}")?;
     file.sync_all()?;
     fs::rename(&fresh, path)?;

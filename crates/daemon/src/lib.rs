@@ -10,6 +10,7 @@
 //! | [`security`] | the cluster's key |
 //! | `registry` | the registry outside of the order, and what it advises |
 //! | `seat` | which node this machine can be |
+//! | `state_lock` | the one owner of a node's files |
 //! | `tls` | the daemon's certificate |
 //! | [`tokens`] | the file of tokens |
 //! | [`metrics`] | what a running daemon tells monitoring over HTTP |
@@ -18,7 +19,7 @@
 //! | [`options`] | the command line of `consort daemon` |
 //! | [`args`], [`failure`] | command lines, ends that are not good |
 //! | [`words`], [`figures`], [`columns`] | words, numbers and tables for people |
-//! | [`votes`] | what an acceptor keeps on disk, and how an operator gives it up |
+//! | [`votes`] | what an acceptor keeps on disk, and how an operator gives it up, or says that it is the newest |
 //! | [`clock`], [`usage`] | time, cost |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
@@ -41,6 +42,7 @@ pub mod runtime_dir;
 mod seat;
 pub mod security;
 pub mod signals;
+mod state_lock;
 mod tls;
 pub mod tokens;
 pub mod usage;

@@ -118,7 +118,7 @@ pub fn read(words: Vec<OsString>) -> Outcome<Options> {
     Ok(options)
 }
 
-/// Reads the command line of `consort abandon`: some of the daemon's options, and whether it is meant.
+/// Reads the command line of `consort abandon` and `consort adopt`: some of the daemon's options, and whether it is meant.
 pub fn of_abandon(words: Vec<OsString>, help: &'static str) -> Outcome<(Options, bool)> {
     let (mut options, mut yes) = (Options::default(), false);
     Args::only_options(words, help, |option, args| match option {

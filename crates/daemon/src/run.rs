@@ -3,6 +3,7 @@ use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
 use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
 use crate::seat::take_seat;
+use crate::state_lock::StateLock;
 use crate::{incarnation, metrics, registry, reload, security, tls, votes};
 use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
@@ -21,12 +22,14 @@ use consort_types::{Incarnation, MemberId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::Arc;
 
 /// A node with its identity and its sockets, about to run.
 pub struct Ready {
     /// What it says of itself.
     pub card: Card,
     _seat: Seat,
+    _files: Option<StateLock>,
     sockets: Sockets,
     node: AnyNode,
     settings: Settings,
@@ -59,6 +62,7 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
         dir.let_others_pass()?;
     }
     let mut seat = take_seat(&dir, &mut settings, node)?;
+    let files = incarnation::take_files(settings.state.as_deref(), &settings.cluster, settings.ring.me.0)?;
     let card = card(&dir, &settings);
     check_siblings(&dir, &card)?;
     seat.furnish(&card)?;
@@ -77,8 +81,8 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
-    let (_seat, _registration, _metrics) = (seat, registration, metrics);
-    Ok(Ready { card, _seat, sockets, node, settings, reload, tls, advisor, _registration, _metrics })
+    let (_seat, _files, _registration, _metrics) = (seat, files, registration, metrics);
+    Ok(Ready { card, _seat, _files, sockets, node, settings, reload, tls, advisor, _registration, _metrics })
 }
 
 impl Ready {
@@ -128,7 +132,7 @@ fn begin(
     advisor: Option<&Advisor>,
 ) -> Outcome<(Sockets, AnyNode)> {
     let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
-    let mut options = net_options(settings, card)?;
+    let mut options = net_options(settings, card, incarnation)?;
     // Each incarnation has a salt of its own.
     let seal = |keys: KeyRing| {
         let keys = security::begin_with(keys, options.key_epoch.as_deref());
@@ -139,7 +143,7 @@ fn begin(
     options.reload = Some(reload.clone());
     options.advisor = advisor.cloned();
     let sockets = Sockets::bind(options).map_err(|error| explain(&error, settings))?;
-    let node = engine_and_node(settings, incarnation, sockets.receive_room(), reload)?;
+    let node = engine_and_node(settings, incarnation, &sockets, reload)?;
     tracing::info!(node = card.node, cluster = %card.cluster, %incarnation, settings = %card.summary, "serving");
     Ok((sockets, node))
 }
@@ -165,9 +169,10 @@ fn tell_metrics(
 fn engine_and_node(
     settings: &Settings,
     incarnation: Incarnation,
-    receive_room: usize,
+    sockets: &Sockets,
     reload: &Reload,
 ) -> Outcome<AnyNode> {
+    let receive_room = sockets.receive_room();
     let me = MemberId { node: settings.ring.me, incarnation };
     let identity = Identity { cluster: settings.cluster_id(), config: settings.hash(), me };
     let settings = &settings.for_engines();
@@ -188,7 +193,8 @@ fn engine_and_node(
             Ok(AnyNode::Plato(Box::new(node_of(settings, identity, engine, reload))))
         }
         Protocol::Paxos => {
-            let engine = Paxos::new(settings.paxos_config(), incarnation);
+            let config = consort_paxos::Config { copied_in: sockets.records_copied_in(), ..settings.paxos_config() };
+            let engine = Paxos::new(config, incarnation);
             let engine = engine.map_err(|error| Failure::usage(error.to_string()))?;
             Ok(AnyNode::Paxos(Box::new(node_of(settings, identity, engine, reload))))
         }
@@ -224,6 +230,14 @@ fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, eng
 
 /// How many files a daemon has open beside its clients, and some to spare.
 const FILES: u64 = 64;
+
+/// Has a write beyond the limit of the size of files fail like any other, where the kernel would end the process.
+///
+/// # Errors
+/// Those of installing a handler.
+pub fn outlive_file_limit() -> std::io::Result<()> {
+    signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default()).map(drop)
+}
 
 /// Each client is an open file, and many systems let a process open no more than 1,024 unless it asks for more.
 pub fn open_many_files(clients: usize) {
@@ -315,7 +329,7 @@ fn warn_of_open_listeners(settings: &Settings) {
     }
 }
 
-fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
+fn net_options(settings: &Settings, card: &Card, incarnation: Incarnation) -> Outcome<NetOptions> {
     let mine = settings.mine()?;
     let mut options = NetOptions::new(mine.id, Vec::new(), UNUSED, mine.interface);
     options.networks = networks(settings, &mine);
@@ -336,7 +350,7 @@ fn net_options(settings: &Settings, card: &Card) -> Outcome<NetOptions> {
     options.client_host_timeout = settings.client_host_timeout;
     options.probe_paths = settings.probe_paths;
     options.shared = settings.shared();
-    options.records = records(settings, card.node)?;
+    options.records = records(settings, card.node, incarnation)?;
     let home = incarnation::home(settings.state.as_deref(), &settings.cluster, card.node);
     options.key_epoch = home.as_ref().map(|home| home.join(format!("node-{}.key-epoch", card.node)));
     options.spool = home.map(|home| home.join(format!("node-{}.spool", card.node)));
@@ -367,15 +381,17 @@ fn networks(settings: &Settings, mine: &NodeAddress) -> Vec<NetworkOptions> {
 const NUMBERS_MOST: u64 = 64 << 20;
 
 /// Where the node's protocol keeps its records. Votes stand in a directory of their own.
-fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
+pub(crate) fn records(settings: &Settings, node: u16, incarnation: Incarnation) -> Outcome<Option<Records>> {
     let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
+    let cluster = settings.cluster.clone();
+    let records = |directory, keep, most| Records { directory, keep, most, cluster, node, incarnation };
     // Many rings keep their votes in memory.
     if settings.protocol == Protocol::MultiRingPaxos {
         return Ok(None);
     }
     if settings.protocol != Protocol::Paxos {
         let directory = home.join(format!("node-{node}.records"));
-        return Ok(Some(Records { directory, keep: Keep::Synced, most: NUMBERS_MOST }));
+        return Ok(Some(records(directory, Keep::Synced, NUMBERS_MOST)));
     }
     let (directory, config) = (votes::directory(&home, node), settings.paxos_config());
     let keep = match config.storage {
@@ -391,7 +407,7 @@ fn records(settings: &Settings, node: u16) -> Outcome<Option<Records>> {
         Storage::Sync => Keep::Synced,
     };
     // While members are slow four times as much is retained, and records may be written twice.
-    Ok(Some(Records { directory, keep, most: (config.retain as u64).saturating_mul(16) }))
+    Ok(Some(records(directory, keep, (config.retain as u64).saturating_mul(16))))
 }
 
 /// Adds what only this program knows: where ports and paths come from.

@@ -1,10 +1,11 @@
 //! The directory in which an acceptor keeps its votes, and how an operator has it begin without them.
 use crate::config::{Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::incarnation;
-use crate::runtime_dir::{self, RuntimeDir};
+use crate::runtime_dir::{self, RuntimeDir, Seat};
 use crate::seat::only_one_at_home;
-use consort_types::NodeId;
+use crate::state_lock::{self, NotLocked, StateLock};
+use crate::{incarnation, run};
+use consort_types::{Incarnation, NodeId};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
@@ -24,62 +25,81 @@ pub(crate) fn directory(home: &Path, node: u16) -> PathBuf {
     home.join(format!("node-{node}.votes"))
 }
 
+/// What is said, or would be said, to be the newest.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Adopted {
+    /// Whose votes they are.
+    pub node: u16,
+    /// Where they are.
+    pub directory: PathBuf,
+}
+
+/// The votes of a node whose daemon does not run, and will not while this is held.
+struct StoppedVotes {
+    node: u16,
+    settings: Settings,
+    home: PathBuf,
+    directory: PathBuf,
+    _held: (Seat, StateLock),
+}
+
+impl StoppedVotes {
+    fn take(mut settings: Settings, node: Option<u16>) -> Outcome<Self> {
+        if settings.protocol != Protocol::Paxos {
+            let protocol = settings.protocol.name();
+            return Err(Failure::usage(format!(
+                "protocol = \"{protocol}\" keeps no votes: only acceptors of paxos have any"
+            )));
+        }
+        let node = node.map_or_else(|| only_one_at_home(&settings), Ok)?;
+        let dir = RuntimeDir::open(&runtime_dir::runtime_directory(), &settings.cluster)?;
+        settings.choose(NodeId(node));
+        settings.mine()?;
+        let seat = dir.claim(node)?.ok_or_else(|| dir.taken(&[node], "name another node"))?;
+        let home = incarnation::usual_home(settings.state.as_deref(), &settings.cluster);
+        let home = home.ok_or_else(|| Failure::usage("there is no directory for files: name one with --state-dir"))?;
+        let directory = directory(&home, node);
+        if !directory.exists() {
+            let (cluster, votes) = (&settings.cluster, directory.display());
+            return Err(Failure::new(format!(
+                "node {node} of cluster `{cluster}` has no votes in {votes}; is --state-dir right?"
+            )));
+        }
+        let lock = state_lock::claim(&home, node).map_err(|why| match why {
+            NotLocked::InUse(failure) | NotLocked::Unusable(failure) => failure,
+        })?;
+        Ok(Self { node, settings, home, directory, _held: (seat, lock) })
+    }
+}
+
 /// Moves the votes of a node away whose daemon does not run: it starts then as an acceptor that forgot. Where `really` is
 /// false, only says what it would move.
 ///
 /// # Errors
 /// Another protocol than `paxos`, several nodes to choose from, a node whose daemon runs, no votes, or a directory that cannot
 /// be moved.
-pub fn abandon(mut settings: Settings, node: Option<u16>, really: bool) -> Outcome<Abandoned> {
+pub fn abandon(settings: Settings, node: Option<u16>, really: bool) -> Outcome<Abandoned> {
     //= X59
-    if settings.protocol != Protocol::Paxos {
-        let protocol = settings.protocol.name();
-        return Err(Failure::usage(format!(
-            "protocol = \"{protocol}\" keeps no votes: only acceptors of paxos have any"
-        )));
-    }
-    let node = node.map_or_else(|| only_one_at_home(&settings), Ok)?;
-    let dir = RuntimeDir::open(&runtime_dir::runtime_directory(), &settings.cluster)?;
-    settings.choose(NodeId(node));
-    settings.mine()?;
-    let _seat = dir.claim(node)?.ok_or_else(|| dir.taken(&[node], "name another node"))?;
-    let home = incarnation::usual_home(settings.state.as_deref(), &settings.cluster);
-    let home = home.ok_or_else(|| Failure::usage("there is no place for files: name it with --state-dir"))?;
-    let from = directory(&home, node);
-    if !from.exists() {
-        let (cluster, from) = (&settings.cluster, from.display());
-        return Err(Failure::new(format!(
-            "node {node} of cluster `{cluster}` has no votes in {from}; is --state-dir right?"
-        )));
-    }
-    not_in_use(&from)?;
-    let to = free_name(&from);
+    let votes = StoppedVotes::take(settings, node)?;
+    let to = free_name(&votes.directory);
     if really {
-        move_away(&home, &from, &to)?;
+        move_away(&votes.home, &votes.directory, &to)?;
     }
-    Ok(Abandoned { node, from, to })
+    Ok(Abandoned { node: votes.node, from: votes.directory, to })
 }
 
-/// A daemon that was started with another runtime directory has another lock, but the same files.
-fn not_in_use(directory: &Path) -> Outcome {
-    match who_has_open(directory) {
-        Some(process) => {
-            Err(Failure::new(format!("process {process} has {} open: end that daemon first", directory.display())))
-        }
-        None => Ok(()),
+/// Notes that the votes of a node whose daemon does not run are the newest that it has, although they were copied. Where
+/// `really` is false, only says of which votes.
+///
+/// # Errors
+/// As for [`abandon`], and votes of another node.
+pub fn adopt(settings: Settings, node: Option<u16>, really: bool) -> Outcome<Adopted> {
+    //= X36
+    let StoppedVotes { node, settings, directory, _held, .. } = StoppedVotes::take(settings, node)?;
+    if let (true, Some(records)) = (really, run::records(&settings, node, Incarnation(0))?) {
+        consort_net::adopt(&records).map_err(|error| Failure::new(error.to_string()))?;
     }
-}
-
-/// A process that has a file below this directory open, as far as this one may see.
-fn who_has_open(directory: &Path) -> Option<u32> {
-    let directory = directory.canonicalize().ok()?;
-    let has_open = |process: &Path| {
-        let files = fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
-        files.filter_map(|file| fs::read_link(file.path()).ok()).any(|file| file.starts_with(&directory))
-    };
-    let named = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().parse::<u32>().ok();
-    let processes = fs::read_dir("/proc").ok()?.flatten();
-    processes.filter(|entry| has_open(&entry.path())).find_map(|entry| named(&entry))
+    Ok(Adopted { node, directory })
 }
 
 fn move_away(home: &Path, from: &Path, to: &Path) -> Outcome {
@@ -107,22 +127,6 @@ mod tests {
         assert_eq!(first.file_name().unwrap(), "node-3.votes.abandoned-1");
         fs::create_dir(&first).unwrap();
         assert_eq!(free_name(&votes).file_name().unwrap(), "node-3.votes.abandoned-2");
-    }
-
-    #[test]
-    fn votes_that_somebody_has_open_stay() {
-        let home = tempfile::tempdir().unwrap();
-        let votes = directory(home.path(), 1);
-        fs::create_dir(&votes).unwrap();
-        not_in_use(&votes).unwrap();
-        let segment = File::create(votes.join("1.segment")).unwrap();
-        let said = not_in_use(&votes).unwrap_err().message;
-        assert!(
-            said.contains(&format!("process {} has", std::process::id())) && said.contains("end that daemon"),
-            "{said}"
-        );
-        drop(segment);
-        not_in_use(&votes).unwrap();
     }
 
     #[test]

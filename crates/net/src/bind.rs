@@ -6,7 +6,7 @@ use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, NetworkOptions, Options, Peer};
 use crate::{probe, sources, sys};
 use bytes::Bytes;
-use consort_types::NodeId;
+use consort_types::{Incarnation, NodeId};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;
 use std::io;
@@ -85,6 +85,12 @@ impl Sockets {
         let sockets = Self { options, networks, listeners, links, journal, carried: Vec::new() };
         sockets.report();
         Ok(sockets)
+    }
+
+    /// The incarnation that found the records to be a copy of what a daemon of this node wrote, so that they may be older
+    /// than what it voted for since; 0 for none.
+    pub fn records_copied_in(&self) -> Incarnation {
+        self.journal.as_ref().map_or(Incarnation(0), Journal::copied)
     }
 
     /// Starts the engine with these, unless it finds records of its own: see [`RunError::Restart`](crate::RunError::Restart).

@@ -1,5 +1,6 @@
 //! The loop.
 mod admission;
+mod disk;
 mod frames;
 mod log;
 mod paths;
@@ -7,6 +8,7 @@ mod scheduling;
 mod sealing;
 mod spooling;
 
+use self::disk::DiskWatch;
 use self::log::PeriodicLog;
 use self::sealing::KeyKeeping;
 use crate::advisor::Advisor;
@@ -133,6 +135,7 @@ struct Driver<E: Engine> {
     networks: Vec<(u8, String)>,
     clients: ClientConnections,
     records: Option<JournalWriter>,
+    disk: DiskWatch,
     /// Once a client needs it, and where it keeps its files.
     spool: Option<Spool>,
     spool_directory: Option<PathBuf>,
@@ -241,6 +244,7 @@ impl<E: Engine> Driver<E> {
             networks,
             clients,
             records,
+            disk: DiskWatch::default(),
             spool: None,
             spool_directory: options.spool,
             waker,
@@ -371,6 +375,7 @@ impl<E: Engine> Driver<E> {
         }
         self.node.handle_timeout(self.now);
         self.look_at_peers();
+        self.look_at_disk();
         self.drain()?;
         Ok(true)
     }
@@ -466,8 +471,8 @@ impl<E: Engine> Driver<E> {
             match effect {
                 Effect::Send { to, lane: Lane::Reliable, datagram, .. } => self.push_frame(to, &datagram),
                 Effect::Send { to, lane, network, datagram } => self.outbox.push(to, lane, network, datagram),
-                Effect::Persist { ticket, record, sync } => match &self.records {
-                    Some(writer) => writer.write(ticket, record, sync),
+                Effect::Persist { ticket, record, sync } => match &mut self.records {
+                    Some(writer) => writer.write(self.now, ticket, record, sync),
                     // Without a place for records nothing survives this incarnation, and nothing waits for the disk.
                     None => self.node.handle_persisted(self.now, ticket),
                 },
@@ -582,9 +587,10 @@ impl<E: Engine> Driver<E> {
     }
 
     fn note_written(&mut self) -> Result<(), RunError> {
-        while let Some(writer) = &self.records {
+        while let Some(writer) = &mut self.records {
+            let done = writer.next_done();
             let failed = |source| RunError::Persist { path: writer.path.clone(), source };
-            let Some(ticket) = writer.next_done().map_err(failed)? else { break };
+            let Some(ticket) = done.map_err(failed)? else { break };
             self.node.handle_persisted(self.now, ticket);
             self.drain()?;
         }

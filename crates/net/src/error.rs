@@ -131,8 +131,8 @@ pub enum BindError {
     },
     /// The engine's records cannot be right.
     #[error(
-        "the records in {} cannot be right: {what}; move them away, all files of the directory together, and start again: \
-         what they hold this node learns from the others",
+        "the records in {} cannot be right: {what}; if a majority of the nodes still has its own, move these away, all \
+         files of the directory together, and start again: this node then learns from the others what they held",
         path.display()
     )]
     Damaged {
@@ -143,8 +143,8 @@ pub enum BindError {
     },
     /// The engine's records are kept in another way than is asked for now.
     #[error(
-        "the records in {} were kept with storage = \"{was}\", and \"{now}\" is asked for; set it back, or move the \
-         directory away if this node may forget what it voted for",
+        "the records in {} were kept with storage = \"{was}\", and \"{now}\" is asked for; set it back, or have one node \
+         after the other give up its votes, each once the one before votes again",
         path.display()
     )]
     Kept {
@@ -154,6 +154,34 @@ pub enum BindError {
         was: &'static str,
         /// What is asked for.
         now: &'static str,
+    },
+    /// The engine's records are those of another node, or of another cluster.
+    #[error(
+        "the records in {} belong to node {node} of cluster `{cluster}`, and this daemon is node {me} of cluster \
+         `{my_cluster}`; give this daemon its own directory with --state-dir, and put these back where they belong",
+        path.display()
+    )]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+        /// Whose node they are.
+        node: u16,
+        /// The name of that node's cluster.
+        cluster: String,
+        /// The node that was to use them.
+        me: u16,
+        /// The name of its cluster.
+        my_cluster: String,
+    },
+    /// The engine's records do not say whose they are.
+    #[error(
+        "the records in {} do not say to which node they belong, because an earlier version wrote them or their file \
+         `identity` is gone; run the version that wrote them, or put that file back",
+        path.display()
+    )]
+    Unnamed {
+        /// The directory.
+        path: PathBuf,
     },
     /// The engine's records cannot be read or written.
     #[error("cannot use the records in {}: {source}{}", path.display(), room_hint(source).unwrap_or_default())]
@@ -238,8 +266,8 @@ fn room_hint(source: &io::Error) -> Option<&'static str> {
 
 fn disk_hint(source: &io::Error) -> &'static str {
     room_hint(source).unwrap_or(
-        "; the kernel's log says more of the disk: once it takes writes start again, and where it lost what it held \
-         move the directory away first",
+        "; the kernel's log says more of the disk: once it takes writes, start again with the same directory, because \
+         what it kept counts",
     )
 }
 

@@ -5,8 +5,8 @@
 //! | `frame` | a segment's bytes; of each record length, checksum, bytes |
 //! | `segment` | one file: appended to, read back, checked |
 //! | `mark` | up to which record all are synced |
-//! | `owner` | how the directory is kept, and whether the machine has stopped since |
-//! | `writer` | the helper thread: many records a sync |
+//! | `owner` | whose the directory is, how it is kept, and whether the machine has stopped since |
+//! | `writer` | the helper thread: many records a sync, and patience where the disk takes nothing |
 //!
 //! Records are numbered through all incarnations; a segment is named after its first. Whole segments go when all their
 //! records are trimmed, so that an engine may see some trimmed records again after a restart.
@@ -18,35 +18,61 @@ mod segment;
 mod tests;
 mod writer;
 
-pub use owner::{Keep, Records};
+pub use owner::{Keep, Records, adopt};
 pub(crate) use writer::JournalWriter;
 
 use self::frame::End;
 use self::mark::Mark;
-use self::owner::Owner;
-use self::segment::Segment;
+use self::owner::{Left, Owner};
+use self::segment::{OpenSegment, Segment, Spare};
 use crate::error::BindError;
 use bytes::Bytes;
-use consort_types::Ticket;
+use consort_types::{Incarnation, Ticket};
 use std::collections::VecDeque;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The records of earlier incarnations, and the segments that take those of this one.
 #[derive(Debug)]
 pub(crate) struct Journal {
     options: Records,
+    directory: Directory,
+    owner: Owner,
     /// Those that are full, oldest first.
     full: VecDeque<Segment>,
     /// The one that is appended to.
-    last: Segment,
+    last: OpenSegment,
+    /// The file that becomes the next one; none where it could not be made so far.
+    spare: Option<Spare>,
     /// The number of the record before the one with ticket 1.
     base: u64,
     records: Vec<Bytes>,
     /// Something is written and not synced.
     dirty: bool,
+    /// A sync has failed: what was written may be lost although the next sync succeeds.
+    lost: bool,
     mark: Mark,
+}
+
+/// The directory, open for as long as the journal is: syncing it needs no further descriptor.
+#[derive(Debug)]
+struct Directory {
+    path: PathBuf,
+    file: File,
+}
+
+impl Directory {
+    /// Opens it, and makes it where it does not exist, for this user alone.
+    fn open(path: &Path) -> io::Result<Self> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        Ok(Self { path: path.to_owned(), file: File::open(path)? })
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()
+    }
 }
 
 /// Why a directory cannot be used.
@@ -55,6 +81,13 @@ enum Unusable {
     Failed(io::Error),
     Damaged(PathBuf, String),
     Kept(&'static str),
+    /// It belongs to another node, or to another cluster.
+    Foreign {
+        cluster: String,
+        node: u16,
+    },
+    /// It has records, and nothing says whose.
+    Unnamed,
 }
 
 impl From<io::Error> for Unusable {
@@ -67,11 +100,7 @@ impl Journal {
     /// Opens or makes the directory. A record at the end that was only half written is taken off: nobody was told that it
     /// was durable. What cannot be right in any other way is left as it is.
     pub(crate) fn open(options: &Records) -> Result<Self, BindError> {
-        Self::read(options).map_err(|wrong| match wrong {
-            Unusable::Failed(source) => BindError::Records { path: options.directory.clone(), source },
-            Unusable::Damaged(path, what) => BindError::Damaged { path, what },
-            Unusable::Kept(was) => BindError::Kept { path: options.directory.clone(), was, now: options.keep.name() },
-        })
+        Self::read(options).map_err(|wrong| unusable(options, wrong))
     }
 
     fn read(options: &Records) -> Result<Self, Unusable> {
@@ -79,35 +108,41 @@ impl Journal {
         if directory.is_file() {
             return Err(Unusable::Damaged(directory.clone(), "it is a file, as earlier versions wrote it".into()));
         }
-        fs::create_dir_all(directory)?;
-        let crashed = match Owner::last(options)? {
-            Owner::Counts => false,
-            Owner::Crashed => true,
-            Owner::Forgotten => {
-                forget(directory)?;
-                false
-            }
-            Owner::Other(was) => return Err(Unusable::Kept(was)),
-        };
+        let open = Directory::open(directory)?;
+        let (owner, left) = Owner::last(options, !segment::list(directory)?.is_empty())?;
+        if left == Left::Forgotten {
+            forget(&open)?;
+        }
         let paths = segment::list(directory)?;
         check_size(directory, &paths, options.most)?;
         let synced = Mark::last(directory)?.unwrap_or(0);
-        let end = End { is_last: false, synced, crashed };
-        let (mut full, records) = read_segments(paths, end, options.keep)?;
-        let base = full.front().map_or(synced + 1, |segment| segment.first) - 1;
-        let next = full.back().map_or(base + 1, Segment::end);
-        if next <= synced || full.is_empty() && synced > 0 {
+        let end = End { is_last: false, synced, crashed: left == Left::Crashed };
+        let (full, last, records) = read_segments(paths, end, options.keep)?;
+        let base =
+            full.front().or(last.as_ref().map(|last| &last.segment)).map_or(synced + 1, |segment| segment.first) - 1;
+        let next = last.as_ref().map_or(base + 1, |last| last.segment.end());
+        if next <= synced || last.is_none() && synced > 0 {
             let what = format!("its records end before {next}, but those up to {synced} were synced: some are missing");
             return Err(Unusable::Damaged(directory.to_owned(), what));
         }
-        let last = match full.pop_back() {
-            Some(last) => last,
-            None => Segment::create(directory, next)?,
-        };
         let all_synced = options.keep == Keep::Synced;
         let mark = Mark::begin(directory, if all_synced { next - 1 } else { synced })?;
-        Owner::claim(options)?;
-        Ok(Self { options: options.clone(), full, last, base, records, dirty: !all_synced, mark })
+        owner.claim(options)?;
+        let mut spare = None;
+        let last = match last {
+            Some(last) => last,
+            None => OpenSegment::begin(&open, &mut spare, next)?,
+        };
+        let (directory, options, dirty) = (open, options.clone(), !all_synced);
+        let mut journal =
+            Self { options, directory, owner, full, last, spare, base, records, dirty, lost: false, mark };
+        journal.make_spare();
+        Ok(journal)
+    }
+
+    /// The incarnation that found the directory to be a copy of the one that a daemon wrote; 0 for none.
+    pub(crate) const fn copied(&self) -> Incarnation {
+        self.owner.copied
     }
 
     /// The records that were found, oldest first: they have the tickets from 1 on.
@@ -115,34 +150,70 @@ impl Journal {
         std::mem::take(&mut self.records)
     }
 
-    /// Appends records, in as few system calls as go; the last segment may begin anew before each.
-    fn append(&mut self, mut records: &[Bytes]) -> io::Result<()> {
-        while !records.is_empty() {
-            if self.last.is_full() {
-                self.roll()?;
+    /// Appends records, in as few system calls as go; a new segment may begin before each. Returns how many were appended,
+    /// also where it fails.
+    fn append(&mut self, records: &[Bytes]) -> (usize, io::Result<()>) {
+        let mut done = 0;
+        while done < records.len() {
+            match self.append_some(&records[done..]) {
+                Ok(some) => done += some,
+                Err(error) => return (done, Err(error)),
             }
-            self.dirty = true;
-            records = &records[self.last.append(records)?..];
         }
-        Ok(())
+        (done, Ok(()))
     }
 
-    /// Goes on in a new segment. The old one is synced first: a crash must not lose its end and keep what follows.
+    fn append_some(&mut self, records: &[Bytes]) -> io::Result<usize> {
+        if self.last.segment.is_full() {
+            self.roll()?;
+        }
+        self.dirty = true;
+        match self.last.append(records) {
+            // The files of this process may not grow as long as a segment does.
+            Err(error) if error.kind() == io::ErrorKind::FileTooLarge && self.last.segment.count > 0 => {
+                self.roll()?;
+                self.dirty = true;
+                self.last.append(records)
+            }
+            appended => appended,
+        }
+    }
+
+    /// Goes on in a new segment. The old one is synced first: a crash must not lose its end and keep what follows. Where no
+    /// file can be opened for it, the old one grows on.
     fn roll(&mut self) -> io::Result<()> {
+        self.last.cut()?;
         self.sync()?;
-        let next = Segment::create(&self.options.directory, self.last.end())?;
-        self.full.push_back(std::mem::replace(&mut self.last, next));
-        Ok(())
+        match OpenSegment::begin(&self.directory, &mut self.spare, self.last.segment.end()) {
+            Ok(next) => {
+                self.full.push_back(std::mem::replace(&mut self.last, next).segment);
+                self.make_spare();
+                Ok(())
+            }
+            Err(error) if lacks_descriptors(&error) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Makes the file of the next segment, or tries it again with the next records.
+    fn make_spare(&mut self) {
+        if self.spare.is_none() {
+            self.spare = Spare::make(&self.directory.path).ok();
+        }
     }
 
     /// Syncs what is written, and then says so.
     fn sync(&mut self) -> io::Result<()> {
-        if !std::mem::take(&mut self.dirty) {
+        if !self.dirty {
             return Ok(());
         }
-        self.last.sync()?;
+        self.lost = true;
+        self.last.file.sync_data()?;
+        self.lost = false;
         //= X06
-        self.mark.note(self.last.end() - 1)
+        self.mark.note(self.last.segment.end() - 1)?;
+        self.dirty = false;
+        Ok(())
     }
 
     /// Removes the segments whose records are all trimmed, the oldest first. What was written since is synced before: it may
@@ -151,9 +222,10 @@ impl Journal {
         let end = self.base + up_to.0 + 1;
         while self.full.front().is_some_and(|segment| segment.end() <= end) {
             self.sync()?;
-            if let Some(gone) = self.full.pop_front() {
+            if let Some(gone) = self.full.front() {
                 fs::remove_file(&gone.path)?;
-                sync_directory(&self.options.directory)?;
+                self.full.pop_front();
+                self.directory.sync()?;
             }
         }
         Ok(())
@@ -163,41 +235,63 @@ impl Journal {
     fn close(mut self) -> io::Result<()> {
         self.dirty = true;
         self.sync()?;
-        Owner::leave(&self.options)
+        self.owner.leave(&self.options)
     }
 }
 
-/// The segments, oldest first, and all their records.
-fn read_segments(
-    paths: Vec<(u64, PathBuf)>,
-    end: End,
-    keep: Keep,
-) -> Result<(VecDeque<Segment>, Vec<Bytes>), Unusable> {
-    let (mut full, mut records, count) = (VecDeque::new(), Vec::new(), paths.len());
+fn unusable(options: &Records, wrong: Unusable) -> BindError {
+    let path = options.directory.clone();
+    match wrong {
+        Unusable::Failed(source) => BindError::Records { path, source },
+        Unusable::Damaged(path, what) => BindError::Damaged { path, what },
+        Unusable::Kept(was) => BindError::Kept { path, was, now: options.keep.name() },
+        Unusable::Unnamed => BindError::Unnamed { path },
+        Unusable::Foreign { cluster, node } => {
+            let (me, my_cluster) = (options.node, options.cluster.clone());
+            BindError::Foreign { path, node, cluster, me, my_cluster }
+        }
+    }
+}
+
+/// Whether the process, or the whole machine, has no descriptor left.
+fn lacks_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// What was found: segments that are full, oldest first; the last one, open; and all their records.
+type Found = (VecDeque<Segment>, Option<OpenSegment>, Vec<Bytes>);
+
+fn read_segments(paths: Vec<(u64, PathBuf)>, end: End, keep: Keep) -> Result<Found, Unusable> {
+    let (mut full, mut last, mut records) = (VecDeque::<Segment>::new(), None::<OpenSegment>, Vec::new());
+    let count = paths.len();
     for (at, (first, path)) in paths.into_iter().enumerate() {
+        full.extend(last.take().map(|found: OpenSegment| found.segment));
         let expected = full.back().map_or(first, Segment::end);
         if first != expected {
             let what = format!("it begins with record {first}, but record {expected} is missing before it");
             return Err(Unusable::Damaged(path, what));
         }
         let end = End { is_last: at + 1 == count, ..end };
-        full.extend(Segment::read(path, first, &end, keep, &mut records)?);
+        last = Segment::read(path, first, &end, keep, &mut records)?;
+        // One without its head held nothing, and has gone: the one before takes what comes.
+        if last.is_none()
+            && let Some(before) = full.pop_back()
+        {
+            last = Some(OpenSegment::again(before)?);
+        }
     }
-    Ok((full, records))
+    Ok((full, last, records))
 }
 
 /// The machine has stopped with writes that were not synced: nothing that is left counts.
-fn forget(directory: &Path) -> io::Result<()> {
-    match fs::remove_file(directory.join(mark::NAME)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => sync_directory(directory)?,
-    }
-    for (_, path) in segment::list(directory)? {
+fn forget(directory: &Directory) -> io::Result<()> {
+    for (_, path) in segment::list(&directory.path)? {
         tracing::warn!(path = %path.display(), "the machine has stopped since this was written: it counts as lost");
         fs::remove_file(path)?;
-        sync_directory(directory)?;
+        directory.sync()?;
     }
-    Ok(())
+    // The mark names none of them any more. It goes last, because what it names must not be missing after a crash.
+    Mark::begin(&directory.path, 0).map(drop)
 }
 
 fn check_size(directory: &Path, paths: &[(u64, PathBuf)], most: u64) -> Result<(), Unusable> {
@@ -210,16 +304,23 @@ fn check_size(directory: &Path, paths: &[(u64, PathBuf)], most: u64) -> Result<(
     Err(Unusable::Damaged(directory.to_owned(), what))
 }
 
-/// Replaces a file as a whole: after a crash it holds the old text or the new one.
-fn replace(directory: &Path, name: &str, text: &str) -> io::Result<()> {
+/// Replaces a file as a whole: after a crash it holds the old text or the new one, which may name the very file.
+fn replace(directory: &Path, name: &str, text: impl FnOnce(&File) -> io::Result<String>) -> io::Result<()> {
     let fresh = directory.join(format!("{name}.new"));
-    let mut file = File::create(&fresh)?;
-    file.write_all(text.as_bytes())?;
+    match fs::remove_file(&fresh) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = private().create_new(true).open(&fresh)?;
+    file.write_all(text(&file)?.as_bytes())?;
     file.sync_all()?;
     fs::rename(&fresh, directory.join(name))?;
-    sync_directory(directory)
+    File::open(directory)?.sync_all()
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
+/// Files for this user alone: they hold payloads.
+fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).mode(0o600);
+    options
 }

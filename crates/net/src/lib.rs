@@ -67,7 +67,7 @@ pub use consort_node::{Advice, ClientPolicy};
 pub use consort_tls::{ServerTls, TlsError};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};
-pub use journal::{Keep, Records};
+pub use journal::{Keep, Records, adopt};
 pub use links::LINK_MESSAGE_MAX;
 pub use options::{
     CLIENT_HOST_TIMEOUT, Dialect, Fanout, IdleProfile, ListenAddress, NetworkOptions, Options, Peer, RECEIVE_BUFFER,

@@ -42,6 +42,7 @@ mod sessions;
 mod shared_memory;
 mod slow_members;
 mod spread_listener;
+mod state_directory;
 mod stops;
 mod tls;
 mod users;

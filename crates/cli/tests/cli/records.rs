@@ -2,6 +2,8 @@
 
 use crate::support::{self, Daemon, World, wait_until};
 use consort_testbed::SmallDisk;
+use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 const PAXOS: [&str; 4] = ["--nodes", "3", "--protocol", "paxos"];
@@ -37,7 +39,7 @@ fn votes(below: &Path) -> Option<PathBuf> {
 
 //= X04 test
 #[test]
-fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
+fn a_full_disk_is_named_and_the_daemon_goes_on_once_it_has_room() {
     for storage in ["sync", "async"] {
         let world = World::new();
         let home = world.path("small");
@@ -48,19 +50,18 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
         wait_until("node 3 is in a view", || is_in_view(&world, "3"));
         send(&world, "1", &["first"]);
         send(&world, "1", &["--count", "4000", "--quiet", &"x".repeat(1_000)]);
-        let (code, log) = daemons[2].wait();
+        // It says so, goes on as one that reads, and the other two order without its votes.
+        let said = daemons[2].says("takes nothing for");
         let directory = votes(&home).unwrap();
-        let said = format!("cannot write to the records in {}: ", directory.display());
-        assert!(code == 1 && log.contains(&said), "{code}: {log}");
-        assert!(log.contains("free some space and start again"), "{log}");
-        // The other two go on, and it has no more room than before.
-        send(&world, "2", &["second"]);
-        let again =
-            world.run(&[&["daemon", "--cluster", &world.cluster], &PAXOS[..], &["--node", "3"], &small].concat());
-        assert!(again.code != 0 && again.errors.contains(home.to_str().unwrap()), "{}", again.errors);
+        assert!(said.contains(directory.to_str().unwrap()) && said.contains("No space left on device"), "{said}");
+        assert!(said.contains("votes for nothing meanwhile; free some space, and it goes on"), "{said}");
+        wait_until("status says it", || world.run(&["status", "--node", "3"]).out.contains("takes nothing for"));
+        let ran = world.run(&["explain", "--node", "3"]);
+        assert!(ran.out.contains("Disk: ") && ran.out.contains("free some space"), "{}", ran.out);
+        assert!(world.run(&["status", "--node", "3", "--json"]).out.contains("\"disk_refuses\":1"));
+        send(&world, "3", &["second"]);
         disk.resize(256 << 20).unwrap();
-        daemons[2] = daemon(&world, "3", &small);
-        wait_until("node 3 is back", || is_in_view(&world, "3"));
+        daemons[2].says("the disk takes records again");
         // Its vote is needed now.
         daemons[0].kill();
         send(&world, "3", &["end"]);
@@ -69,6 +70,71 @@ fn a_daemon_whose_disk_is_full_says_so_and_is_right_once_it_has_room() {
         assert_eq!((&two[0][..], &two[4_001][..]), ("first", "second"));
         drop(daemons);
     }
+}
+
+/// Changes how many files a daemon may open, or how long they may grow, as `prlimit` does.
+fn limit(daemon: &Daemon, resource: Resource, most: Option<u64>) {
+    let pid = Pid::from_raw(daemon.id() as i32);
+    // The daemon has the hard limit of this process.
+    let Rlimit { maximum, .. } = getrlimit(resource);
+    prlimit(pid, resource, Rlimit { current: most, maximum }).unwrap();
+}
+
+//= X08 test
+#[test]
+fn no_daemon_ends_for_want_of_descriptors() {
+    let world = World::new();
+    let sync = ["--storage", "sync"];
+    let daemons = ["1", "2", "3"].map(|node| daemon(&world, node, &sync));
+    send(&world, "1", &["one"]);
+    let mut sender = world.start(&["send", "--node", "2", "--quiet"], None);
+    sender.tell("two\n");
+    assert_eq!(read(&world, "2", "two"), ["one", "two"]);
+    let mut idle = Vec::new();
+    for (daemon, node) in daemons.iter().zip(1..) {
+        let open = std::fs::read_dir(format!("/proc/{}/fd", daemon.id())).unwrap().count() as u64;
+        limit(daemon, Resource::Nofile, Some(open + 4));
+        idle.extend((0..40).map_while(|_| UnixStream::connect(world.socket_path(node)).ok()));
+    }
+    // More than two segments.
+    let line = format!("{}\n", "x".repeat(60_000));
+    (0..320).for_each(|_| sender.tell(&line));
+    sender.tell("end\n");
+    sender.close_input();
+    assert_eq!(sender.wait().code, 0);
+    drop(idle);
+    for daemon in &daemons {
+        limit(daemon, Resource::Nofile, Some(1_024));
+    }
+    send(&world, "3", &["after"]);
+    let [one, two] = ["1", "2"].map(|node| read(&world, node, "after"));
+    assert!(one == two && one.len() == 324, "{} and {} lines", one.len(), two.len());
+}
+
+//= X08 test
+#[test]
+fn no_daemon_ends_where_its_files_may_not_grow() {
+    let world = World::new();
+    let sync = ["--storage", "sync"];
+    let mut daemons = ["1", "2", "3"].map(|node| daemon(&world, node, &sync));
+    send(&world, "1", &["one"]);
+    // Shorter segments do as well.
+    limit(&daemons[2], Resource::Fsize, Some(1 << 20));
+    send(&world, "1", &["--count", "3000", "--quiet", &"x".repeat(1_000)]);
+    // Now not even a record fits.
+    limit(&daemons[2], Resource::Fsize, Some(40));
+    send(&world, "1", &["--count", "100", "--quiet", &"y".repeat(1_000)]);
+    let said = daemons[2].says("takes nothing for");
+    assert!(said.contains("File too large") && said.contains("LimitFSIZE"), "{said}");
+    limit(&daemons[2], Resource::Fsize, None);
+    daemons[2].says("the disk takes records again");
+    daemons[0].kill();
+    send(&world, "3", &["end"]);
+    let (two, three) = (read(&world, "2", "end"), read(&world, "3", "end"));
+    assert!(two == three && two.len() == 3_102, "{} and {} lines", two.len(), three.len());
+    daemons[2].kill();
+    daemons[2] = daemon(&world, "3", &sync);
+    wait_until("node 3 is back", || is_in_view(&world, "3"));
 }
 
 #[test]
@@ -113,7 +179,7 @@ fn acceptors_that_lost_their_majority_begin_another_order_when_told_to() {
     let words = ["abandon", "--cluster", &world.cluster, "--node", "3", "--yes"];
     let ran = world.command(&words).env("CONSORT_RUNTIME_DIR", elsewhere).output().unwrap();
     let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(said.contains("open: end that daemon first"), "another lock: {said}");
+    assert!(said.contains("are in use by process") && said.contains("end that daemon"), "another lock: {said}");
     drop(daemons);
     let state = world.path("state");
     for node in ["1", "2"] {

@@ -240,6 +240,16 @@ pub const METRICS: &[Metric] = &[
         Gauge,
         "Records on their way to this node's disk. Normal: below 1 MiB; 32 MiB where the disk does not keep up.",
     ),
+    (
+        "disk_wait_ms",
+        Gauge,
+        "For how long the oldest record has waited for this node's disk, in milliseconds. Normal: below 100; above 1000 the disk hangs, and the node votes for nothing.",
+    ),
+    (
+        "disk_refuses",
+        Gauge,
+        "1 while this node's disk takes no records, for example because it is full. Normal: 0; `disk` in the status says why.",
+    ),
     ("votes_put_off", Counter, "Requests that found no room for their record. Normal: 0; else the disk stalls."),
     ("ordered_messages", Gauge, "The place of the last message in the order. Normal: about equal at all nodes."),
     ("instances_learnt", Counter, "Items asked of other nodes. Normal: grows when this daemon was away."),

@@ -76,6 +76,7 @@ impl<E: Engine> Driver<E> {
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);
         facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));
+        facts.extend(self.disk_facts());
         facts
     }
 

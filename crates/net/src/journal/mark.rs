@@ -32,10 +32,17 @@ impl Mark {
         }
     }
 
-    /// Begins with this number, which is on the disk when that returns.
+    /// Begins with this number, which is on the disk when that returns. The file stays the same one for as long as the
+    /// directory is there: the owner's file names it.
     pub fn begin(directory: &Path, number: u64) -> io::Result<Self> {
-        replace(directory, NAME, &text(number))?;
-        Ok(Self(OpenOptions::new().write(true).open(directory.join(NAME))?))
+        let path = directory.join(NAME);
+        if !path.exists() {
+            replace(directory, NAME, |_| Ok(text(number)))?;
+        }
+        let mark = Self(OpenOptions::new().write(true).open(path)?);
+        mark.note(number)?;
+        mark.0.sync_all()?;
+        Ok(mark)
     }
 
     /// All up to this number are synced.

@@ -1,5 +1,6 @@
 use super::frame::{HEAD, RECORD_MAX, SECTOR, SEGMENT_HEAD};
 use super::*;
+use consort_types::Instant;
 use mio::{Poll, Token, Waker};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -11,7 +12,8 @@ fn waker() -> (Poll, Waker) {
 }
 
 fn options(directory: &Path) -> Records {
-    Records { directory: directory.to_owned(), keep: Keep::Synced, most: 1 << 30 }
+    let (cluster, incarnation) = ("prod".to_owned(), Incarnation(5));
+    Records { directory: directory.to_owned(), keep: Keep::Synced, most: 1 << 30, cluster, node: 2, incarnation }
 }
 
 /// Writes `n` records of `len` bytes behind those that are there, and waits for them.
@@ -19,8 +21,8 @@ fn write(path: &Path, n: u64, len: usize, trimmed: u64) {
     let (_poll, waker) = waker();
     let mut journal = Journal::open(&options(path)).unwrap();
     let found = journal.take_records().len() as u64;
-    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
-    (1..=n).for_each(|t| writer.write(Ticket(found + t), vec![t as u8; len].into(), t == n));
+    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    (1..=n).for_each(|t| writer.write(Instant::ZERO, Ticket(found + t), vec![t as u8; len].into(), t == n));
     writer.trim(Ticket(trimmed));
     drop(writer);
 }
@@ -32,13 +34,29 @@ fn found(path: &Path) -> Vec<Vec<u8>> {
 /// As if the machine had stopped when the last mark on its disk told of so many records.
 fn crash(path: &Path, synced: u64) {
     kill(path, synced);
-    fs::write(path.join("kept"), "sync another-boot\n").unwrap();
+    says(path, "boot", "another");
 }
 
 /// As if the process had been killed when so many records were synced.
 fn kill(path: &Path, synced: u64) {
     Mark::begin(path, synced).unwrap();
-    Owner::claim(&options(path)).unwrap();
+    let (owner, _) = Owner::last(&options(path), true).unwrap();
+    owner.claim(&options(path)).unwrap();
+}
+
+/// Has the file that names the owner say something else, as the same file.
+fn says(path: &Path, key: &str, value: &str) {
+    let text = fs::read_to_string(path.join(owner::NAME)).unwrap();
+    let line = |line: &str| if line.starts_with(key) { format!("{key} {value}\n") } else { format!("{line}\n") };
+    fs::write(path.join(owner::NAME), text.lines().map(line).collect::<String>()).unwrap();
+}
+
+/// Copies a directory as `cp -a` does.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
 }
 
 fn refusal(path: &Path) -> String {
@@ -66,8 +84,8 @@ fn what_is_written_is_found_again_in_order() {
 fn completions_come_in_order_and_wake_the_loop() {
     let folder = tempfile::tempdir().unwrap();
     let (mut poll, waker) = waker();
-    let writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
-    (1..=900).for_each(|t| writer.write(Ticket(t), Bytes::from_static(b"record"), true));
+    let mut writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
+    (1..=900).for_each(|t| writer.write(Instant::ZERO, Ticket(t), Bytes::from_static(b"record"), true));
     let (mut done, mut events) = (Vec::new(), mio::Events::with_capacity(4));
     while done.len() < 900 {
         poll.poll(&mut events, None).unwrap();
@@ -189,12 +207,93 @@ fn what_is_not_known_to_be_synced_is_written_anew() {
 }
 
 #[test]
-fn records_of_versions_without_a_mark_are_taken_up() {
+fn records_without_a_mark_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), 3, 40, 0);
     fs::remove_file(folder.path().join("synced")).unwrap();
-    assert_eq!(found(folder.path()).len(), 3);
-    assert!(matches!(Mark::last(folder.path()), Ok(Some(3))));
+    let error = refusal(folder.path());
+    assert!(error.contains("synced cannot be right: it is missing"), "{error}");
+}
+
+#[test]
+fn records_of_another_node_or_cluster_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, copied) = (folder.path().join("node-2"), folder.path().join("node-3"));
+    write(&path, 3, 40, 0);
+    copy(&path, &copied);
+    let before: Vec<_> = segment::list(&copied).unwrap();
+    for (cluster, node) in [("prod", 3), ("test", 2)] {
+        let options = Records { cluster: cluster.to_owned(), node, ..options(&copied) };
+        let error = Journal::open(&options).unwrap_err().to_string();
+        let expected =
+            format!("belong to node 2 of cluster `prod`, and this daemon is node {node} of cluster `{cluster}`");
+        assert!(error.contains(&expected) && error.contains("--state-dir"), "{error}");
+    }
+    assert_eq!(segment::list(&copied).unwrap(), before, "nothing is changed");
+}
+
+#[test]
+fn records_that_name_no_owner_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), 3, 40, 0);
+    fs::remove_file(folder.path().join(owner::NAME)).unwrap();
+    let error = refusal(folder.path());
+    assert!(error.contains("do not say to which node they belong"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("kept"), "sync clean\n").unwrap();
+    assert!(refusal(folder.path()).contains("an earlier version wrote them"));
+}
+
+//= X36 test
+#[test]
+fn a_copy_of_records_is_noticed_and_is_one_until_it_is_adopted() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, saved) = (folder.path().join("votes"), folder.path().join("saved"));
+    let copied = || Journal::open(&options(&path)).unwrap().copied();
+    write(&path, 3, 40, 0);
+    assert_eq!(copied(), Incarnation(0));
+    copy(&path, &saved);
+    write(&path, 3, 40, 0);
+    fs::remove_dir_all(&path).unwrap();
+    copy(&saved, &path);
+    assert_eq!(copied(), Incarnation(5), "put back from a backup");
+    let later = Records { incarnation: Incarnation(6), ..options(&path) };
+    assert_eq!(Journal::open(&later).unwrap().copied(), Incarnation(5), "and it was so in that incarnation");
+    adopt(&later).unwrap();
+    assert_eq!(copied(), Incarnation(0), "an operator says that it is the newest");
+    // A copy of some files only, as tools for backups make that leave alone what is the same.
+    fs::copy(saved.join("synced"), folder.path().join("new")).unwrap();
+    fs::rename(folder.path().join("new"), path.join("synced")).unwrap();
+    assert_eq!(copied(), Incarnation(5));
+}
+
+//= X36 test
+#[test]
+fn records_that_were_moved_aside_and_back_are_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, aside) = (folder.path().join("votes"), folder.path().join("aside"));
+    write(&path, 3, 40, 0);
+    fs::rename(&path, &aside).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(Journal::open(&options(&path)).unwrap().copied(), Incarnation(0), "nothing happened meanwhile");
+    fs::rename(&path, &aside).unwrap();
+    write(&path, 1, 40, 0);
+    fs::remove_dir_all(&path).unwrap();
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(Journal::open(&options(&path)).unwrap().copied(), Incarnation(5));
+}
+
+#[test]
+fn files_and_directories_are_for_their_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("votes");
+    write(&path, 30, 1 << 20, 0);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o700);
+    for entry in fs::read_dir(&path).unwrap().map(Result::unwrap) {
+        assert_eq!(mode(&entry.path()), 0o600, "{}", entry.path().display());
+    }
 }
 
 #[test]
@@ -206,7 +305,7 @@ fn a_damaged_record_in_the_middle_is_an_error_that_says_where() {
     bytes[SEGMENT_HEAD + HEAD + 40 + HEAD] ^= 1;
     fs::write(&path, &bytes).unwrap();
     let error = Journal::open(&options(folder.path())).unwrap_err().to_string();
-    assert!(error.contains("byte 64 is damaged") && error.contains("move them away"), "{error}");
+    assert!(error.contains("byte 64 is damaged") && error.contains("move these away"), "{error}");
     assert!(error.contains(path.to_str().unwrap()), "{error}");
     assert_eq!(fs::read(&path).unwrap(), bytes);
 }
@@ -235,17 +334,17 @@ fn a_directory_of_a_size_that_cannot_be_is_refused_unread() {
     write(folder.path(), 1, 40, 0);
     OpenOptions::new().write(true).open(only(folder.path())).unwrap().set_len(3 << 30).unwrap();
     let error = Journal::open(&options(folder.path())).unwrap_err().to_string();
-    assert!(error.contains("3221225472 bytes") && error.contains("move them away"), "{error}");
+    assert!(error.contains("3221225472 bytes") && error.contains("move these away"), "{error}");
 }
 
 #[test]
 fn a_record_that_would_be_refused_later_is_not_written() {
     let (mut poll, waker) = waker();
     let folder = tempfile::tempdir().unwrap();
-    let writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
-    writer.write(Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
+    let mut writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
+    writer.write(Instant::ZERO, Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
-    assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::FileTooLarge);
+    assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
 #[test]
@@ -289,13 +388,13 @@ fn what_was_kept_otherwise_is_refused_and_what_a_reboot_may_have_cost_counts_as_
     write(folder.path(), 2, 9, 0);
     let error = with(Keep::UntilReboot).unwrap_err().to_string();
     assert!(error.contains("storage = \"sync\", and \"async\" is asked for; set it back"), "{error}");
-    fs::write(folder.path().join("kept"), "async clean\n").unwrap();
+    says(folder.path(), "storage", "async");
     assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 2, "stopped before the machine");
     assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 2, "killed");
-    fs::write(folder.path().join("kept"), "async another-boot\n").unwrap();
+    says(folder.path(), "boot", "another");
     assert_eq!(with(Keep::UntilReboot).unwrap().take_records().len(), 0, "the machine has stopped");
-    fs::write(folder.path().join("kept"), "soup\n").unwrap();
-    assert!(with(Keep::Synced).unwrap_err().to_string().contains("which no daemon writes"));
+    says(folder.path(), "node", "soup");
+    assert!(with(Keep::Synced).unwrap_err().to_string().contains("which no daemon"));
 }
 
 #[test]
@@ -320,16 +419,16 @@ fn fail_by(file: &str) -> io::Error {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(&options(folder.path())).unwrap();
     journal.last.file = OpenOptions::new().write(true).open(file).unwrap();
-    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
-    writer.write(Ticket(1), Bytes::from_static(b"record"), true);
+    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    writer.write(Instant::ZERO, Ticket(1), Bytes::from_static(b"record"), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
     let error = writer.next_done().unwrap_err();
-    writer.write(Ticket(2), Bytes::from_static(b"record"), true);
+    writer.write(Instant::ZERO, Ticket(2), Bytes::from_static(b"record"), true);
     assert_eq!(writer.next_done().unwrap(), None, "nothing is written after it");
     drop(writer);
     assert!(matches!(Mark::last(folder.path()), Ok(Some(0))), "nothing is said to be synced");
-    assert_ne!(Owner::last(&options(folder.path())).unwrap(), Owner::Crashed);
-    assert!(!fs::read_to_string(folder.path().join("kept")).unwrap().contains("clean"));
+    assert_ne!(Owner::last(&options(folder.path()), true).unwrap().1, Left::Crashed);
+    assert!(!fs::read_to_string(folder.path().join(owner::NAME)).unwrap().contains("clean"));
     error
 }
 
@@ -348,15 +447,51 @@ fn an_error_of_the_device_is_reported() {
 }
 
 #[test]
-fn a_full_disk_is_reported_and_nothing_is_written_after_it() {
+fn a_full_disk_is_named_and_nothing_counts_as_written() {
     let (mut poll, waker) = waker();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(&options(folder.path())).unwrap();
     journal.last.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let writer = journal.start(std::sync::Arc::new(waker)).unwrap();
-    writer.write(Ticket(1), Bytes::from_static(b"record"), true);
+    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    writer.write(Instant(7), Ticket(1), Bytes::from_static(b"record"), true);
     poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
-    assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::StorageFull);
-    writer.write(Ticket(2), Bytes::from_static(b"record"), true);
-    assert_eq!(writer.next_done().unwrap(), None);
+    assert!(matches!(writer.next_done(), Ok(None)), "it waits");
+    assert_eq!(writer.refusal().map(io::Error::kind), Some(ErrorKind::StorageFull));
+    assert_eq!(writer.waits_since(), Some(Instant(7)));
+}
+
+/// Appends records one by one until the segment after the next has begun.
+fn roll_twice(journal: &mut Journal) {
+    let first = journal.last.segment.first;
+    let record = Bytes::from(vec![7; 1 << 20]);
+    for _ in 0..20 {
+        let (n, outcome) = journal.append(std::slice::from_ref(&record));
+        assert_eq!((n, outcome.is_ok()), (1, true));
+    }
+    assert!(journal.last.segment.first > first + 9);
+}
+
+#[test]
+fn the_next_segment_is_there_before_it_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(&options(folder.path())).unwrap();
+    assert!(journal.spare.is_some(), "from the start");
+    roll_twice(&mut journal);
+    assert!(journal.spare.is_some(), "after each");
+    let open = fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fs::read_link(fd.unwrap().path()).ok());
+    let ours = open.filter(|path| path.starts_with(folder.path())).count();
+    assert_eq!(ours, 4, "the directory, the mark, the last segment and the next one; none of those that are full");
+}
+
+#[test]
+fn a_segment_grows_on_while_no_other_can_be_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut journal = Journal::open(&options(folder.path())).unwrap();
+    let record = Bytes::from(vec![7; 1 << 20]);
+    for _ in 0..20 {
+        assert_eq!(journal.last.append(std::slice::from_ref(&record)).unwrap(), 1, "also beyond its full length");
+    }
+    journal.sync().unwrap();
+    drop(journal);
+    assert_eq!(found(folder.path()).len(), 20);
 }

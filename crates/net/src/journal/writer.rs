@@ -1,26 +1,46 @@
-//! The helper thread that writes: it takes all that waits, writes it, syncs once, reports, and begins again.
-use super::Journal;
+//! The helper thread that writes: it takes all that waits, writes it, syncs once, reports, and begins again. Where the disk
+//! takes nothing more it keeps what waits, and tries again.
+use super::{Journal, lacks_descriptors};
 use bytes::Bytes;
-use consort_types::Ticket;
+use consort_types::{Instant, Ticket};
 use mio::Waker;
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// After what time a disk that took nothing is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 enum WriteOrder {
     Write { ticket: Ticket, record: Bytes, sync: bool },
     Trim { up_to: Ticket },
 }
 
-/// The loop's end of the helper thread. What waits in it is bounded by the engine, which is told
+enum Report {
+    Done(Ticket),
+    /// The disk takes nothing for this reason, and is tried again.
+    Waits(io::Error),
+    /// It takes what waits again.
+    GoesOn,
+    /// Nothing is written any more.
+    Failed(io::Error),
+}
+
+/// The loop's end of the helper thread. What waits in it is bounded by the engine, which is notified
 /// of each record that is kept.
 #[derive(Debug)]
 pub(crate) struct JournalWriter {
     pub(crate) path: PathBuf,
     orders: Option<Sender<WriteOrder>>,
-    done: Receiver<io::Result<Ticket>>,
+    done: Receiver<Report>,
+    /// Writes that are not reported as done, and since when they wait.
+    waiting: VecDeque<(Ticket, Instant)>,
+    /// Why the disk takes nothing now.
+    refusal: Option<io::Error>,
     thread: Option<JoinHandle<()>>,
     /// Kept so that the thread's last wake-up is not lost with its waker.
     _waker: Arc<Waker>,
@@ -32,16 +52,27 @@ impl Journal {
         let (orders, to_do) = channel();
         let (results, done) = channel();
         let path = self.options.directory.clone();
-        let worker = JournalWorker { journal: self, results, waker: Arc::clone(&waker) };
+        let queue = Queue { orders: VecDeque::new(), written: Vec::new(), to_sync: false };
+        let worker = JournalWorker { journal: self, queue, results, waker: Arc::clone(&waker), waits: false };
         let work = move || worker.work(&to_do);
         let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;
-        Ok(JournalWriter { path, orders: Some(orders), done, thread: Some(thread), _waker: waker })
+        Ok(JournalWriter {
+            path,
+            orders: Some(orders),
+            done,
+            waiting: VecDeque::new(),
+            refusal: None,
+            thread: Some(thread),
+            _waker: waker,
+        })
     }
 }
 
 impl JournalWriter {
-    /// Has a record written; [`Self::next_done`] tells when it is. Tickets go on from those of the records that were found.
-    pub(crate) fn write(&self, ticket: Ticket, record: Bytes, sync: bool) {
+    /// Has a record written; [`Self::next_done`] returns its ticket when it is. Tickets go on from those of the records that
+    /// were found.
+    pub(crate) fn write(&mut self, now: Instant, ticket: Ticket, record: Bytes, sync: bool) {
+        self.waiting.push_back((ticket, now));
         self.order(WriteOrder::Write { ticket, record, sync });
     }
 
@@ -53,9 +84,31 @@ impl JournalWriter {
     /// The next write that is done, in the order in which they were asked for.
     ///
     /// # Errors
-    /// The first failure; nothing is written after it.
-    pub(crate) fn next_done(&self) -> io::Result<Option<Ticket>> {
-        self.done.try_recv().ok().transpose()
+    /// The first failure that trying again does not help against; nothing is written after it.
+    pub(crate) fn next_done(&mut self) -> io::Result<Option<Ticket>> {
+        while let Ok(report) = self.done.try_recv() {
+            match report {
+                Report::Done(ticket) => {
+                    let done = self.waiting.iter().take_while(|(waiting, _)| *waiting <= ticket).count();
+                    self.waiting.drain(..done);
+                    return Ok(Some(ticket));
+                }
+                Report::Waits(why) => self.refusal = Some(why),
+                Report::GoesOn => self.refusal = None,
+                Report::Failed(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Since when the oldest write waits, if one does.
+    pub(crate) fn waits_since(&self) -> Option<Instant> {
+        self.waiting.front().map(|(_, since)| *since)
+    }
+
+    /// Why the disk takes nothing now, if it refuses writes.
+    pub(crate) const fn refusal(&self) -> Option<&io::Error> {
+        self.refusal.as_ref()
     }
 
     fn order(&self, order: WriteOrder) {
@@ -66,7 +119,7 @@ impl JournalWriter {
 }
 
 impl Drop for JournalWriter {
-    /// Waits until everything that was asked for is written.
+    /// Waits until everything that was asked for is written, or cannot be.
     fn drop(&mut self) {
         self.orders = None;
         if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
@@ -77,51 +130,121 @@ impl Drop for JournalWriter {
 
 struct JournalWorker {
     journal: Journal,
-    results: Sender<io::Result<Ticket>>,
+    queue: Queue,
+    results: Sender<Report>,
     waker: Arc<Waker>,
+    /// The disk has refused what waits.
+    waits: bool,
+}
+
+/// What is to be done, and what is done and not reported.
+struct Queue {
+    orders: VecDeque<WriteOrder>,
+    written: Vec<Ticket>,
+    to_sync: bool,
 }
 
 impl JournalWorker {
     /// Takes all orders that wait, carries them out, syncs once for all of them, and reports.
     fn work(mut self, orders: &Receiver<WriteOrder>) {
-        while let Ok(first) = orders.recv() {
-            let batch = std::iter::once(first).chain(orders.try_iter()).collect();
-            let result = self.carry_out(batch);
-            let failed = result.is_err();
-            match result {
-                Ok(done) => done.into_iter().for_each(|ticket| drop(self.results.send(Ok(ticket)))),
-                Err(error) => drop(self.results.send(Err(error))),
-            }
+        while self.take(orders) {
+            let outcome = self.carry_out();
+            // What is written is synced and reported also where the rest has to wait.
+            let outcome = self.finish().and(outcome);
+            let failed = self.report(outcome);
             if self.waker.wake().is_err() || failed {
                 return;
             }
+        }
+        if !self.queue.orders.is_empty() {
+            let records = self.queue.orders.len();
+            return tracing::error!(records, "the last records are not written: the disk took nothing until the end");
         }
         if let Err(error) = self.journal.close() {
             tracing::error!(%error, "cannot write the last records");
         }
     }
 
-    /// Returns whose records are kept.
-    fn carry_out(&mut self, batch: Vec<WriteOrder>) -> io::Result<Vec<Ticket>> {
-        //= X04
-        let (mut done, mut records, mut to_sync) = (Vec::new(), Vec::new(), false);
-        for order in batch {
-            match order {
-                WriteOrder::Write { ticket, record, sync } => {
-                    done.push(ticket);
-                    records.push(record);
-                    to_sync |= sync;
-                }
-                WriteOrder::Trim { up_to } => {
-                    self.journal.append(&std::mem::take(&mut records))?;
-                    self.journal.trim(up_to)?;
+    /// Waits for orders, or until the disk is to be tried again; returns whether to go on.
+    fn take(&mut self, orders: &Receiver<WriteOrder>) -> bool {
+        let first = if self.waits {
+            match orders.recv_timeout(AGAIN) {
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Ok(first) => {
+                    // More work is no reason to try earlier.
+                    std::thread::sleep(AGAIN);
+                    Some(first)
                 }
             }
-        }
-        self.journal.append(&records)?;
-        if to_sync {
-            self.journal.sync()?;
-        }
-        Ok(done)
+        } else {
+            match orders.recv() {
+                Ok(first) => Some(first),
+                Err(_) => return false,
+            }
+        };
+        self.queue.orders.extend(first.into_iter().chain(orders.try_iter()));
+        true
     }
+
+    fn carry_out(&mut self) -> io::Result<()> {
+        let Queue { orders, written, to_sync } = &mut self.queue;
+        self.journal.make_spare();
+        loop {
+            if let Some(WriteOrder::Trim { up_to }) = orders.front() {
+                self.journal.trim(*up_to)?;
+                orders.pop_front();
+                continue;
+            }
+            let record = |order: &WriteOrder| match order {
+                WriteOrder::Write { record, .. } => Some(record.clone()),
+                WriteOrder::Trim { .. } => None,
+            };
+            let records: Vec<_> = orders.iter().map_while(record).collect();
+            if records.is_empty() {
+                return Ok(());
+            }
+            let (n, outcome) = self.journal.append(&records);
+            for order in orders.drain(..n) {
+                if let WriteOrder::Write { ticket, sync, .. } = order {
+                    written.push(ticket);
+                    *to_sync |= sync;
+                }
+            }
+            outcome?;
+        }
+    }
+
+    /// Syncs what is written where that was asked for, and reports it.
+    fn finish(&mut self) -> io::Result<()> {
+        //= X04
+        if self.queue.to_sync {
+            self.journal.sync()?;
+            self.queue.to_sync = false;
+        }
+        self.queue.written.drain(..).for_each(|ticket| drop(self.results.send(Report::Done(ticket))));
+        Ok(())
+    }
+
+    /// Says how the disk took it; returns whether that is the end.
+    fn report(&mut self, outcome: io::Result<()>) -> bool {
+        let before = self.waits;
+        self.waits = !self.journal.lost && outcome.as_ref().is_err_and(may_pass);
+        let report = match outcome {
+            Ok(()) if before => Report::GoesOn,
+            Ok(()) => return false,
+            Err(error) if self.waits => Report::Waits(error),
+            Err(error) => Report::Failed(error),
+        };
+        let failed = matches!(report, Report::Failed(_));
+        drop(self.results.send(report));
+        failed
+    }
+}
+
+/// Whether trying again may help, because room can be made, a limit raised, or files closed.
+fn may_pass(error: &io::Error) -> bool {
+    //= X08
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) || lacks_descriptors(error)
 }

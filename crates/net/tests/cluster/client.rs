@@ -94,25 +94,6 @@ impl TestClient {
         seen
     }
 
-    /// Sends as credit allows until the daemon is gone; returns how many messages came back.
-    pub fn exchange_until_it_ends(&mut self, sender: usize) -> usize {
-        let (mut sent, mut seen, mut room) = (0, 0, vec![0; 1 << 16]);
-        loop {
-            // Among them is the room for what is sent next.
-            while let Some(event) = self.session.next_event().unwrap() {
-                seen += usize::from(read(&event).is_some());
-            }
-            while self.session.multicast(Service::Agreed, &[group()], &payload(sender, sent)).is_ok() {
-                sent += 1;
-            }
-            let _it_may_be_gone = self.wire.write_all(&self.session.take_output());
-            match self.wire.read(&mut room) {
-                Ok(0) | Err(_) => return seen,
-                Ok(n) => self.session.feed(Bytes::copy_from_slice(&room[..n])),
-            }
-        }
-    }
-
     pub fn receive(&mut self, n: usize) -> Vec<Seen> {
         let mut seen = Vec::new();
         while seen.len() < n {

@@ -8,7 +8,7 @@ mod sequencer;
 use client::TestClient;
 use consort_net::{Fanout, IdleProfile, Keep, ListenAddress, Options, Peer, Records, RunError, Sockets, Stop};
 use consort_node::{Identity, Limits, Node};
-use consort_types::{ClusterId, ConfigHash, MemberId, NodeId};
+use consort_types::{ClusterId, ConfigHash, Incarnation, MemberId, NodeId};
 use sequencer::Sequencer;
 use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -344,7 +344,7 @@ fn datagrams_of_strangers_are_dropped() {
 #[test]
 fn records_are_written_before_what_depends_on_them_and_found_in_the_next_incarnation() {
     let single = Single::new();
-    let records = Records { directory: single.records.clone(), keep: Keep::Synced, most: 1 << 30 };
+    let records = records(&single.records);
     let options = || Options { records: Some(records.clone()), ..single.options() };
     let work = |client: &mut TestClient| {
         client.join();
@@ -361,6 +361,11 @@ fn records_are_written_before_what_depends_on_them_and_found_in_the_next_incarna
     };
     single.run(options(), true, again).unwrap();
     drop(single.folder);
+}
+
+fn records(directory: &std::path::Path) -> Records {
+    let (directory, cluster) = (directory.to_owned(), "test".to_owned());
+    Records { directory, keep: Keep::Synced, most: 1 << 30, cluster, node: 0, incarnation: Incarnation(1) }
 }
 
 /// A disk in memory of one megabyte; none, with the reason printed, where this user may not mount one: that fails where
@@ -385,26 +390,31 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn where_a_disk_is_full_the_loop_ends_and_nothing_was_said_that_it_does_not_hold() {
+fn a_full_disk_is_waited_for_and_all_goes_on_once_it_has_room() {
+    const MESSAGES: usize = 30_000;
     let single = Single::new();
     let Some(disk) = mount_small_disk(&single.records) else { return };
-    let records = Records { directory: single.records.clone(), keep: Keep::Synced, most: 1 << 30 };
-    let options = || Options { records: Some(records.clone()), ..single.options() };
-    let mut said = 0;
-    // A message is told to clients once its record is kept.
-    let ended = single.run(options(), true, |client| {
+    let options = || Options { records: Some(records(&single.records)), ..single.options() };
+    let used = || -> u64 {
+        let files = std::fs::read_dir(&single.records).unwrap();
+        files.map(|file| file.unwrap().metadata().unwrap().len()).sum()
+    };
+    // A message is delivered to clients once its record is kept.
+    let fill = |client: &mut TestClient| {
         client.join();
-        said = client.exchange_until_it_ends(1);
-    });
-    let Err(error @ RunError::Persist { .. }) = ended else { panic!("{ended:?}") };
-    let text = error.to_string();
-    assert!(text.contains(single.records.to_str().unwrap()) && text.contains("free some space and start"), "{text}");
-    let grown = Command::new("mount").args(["-o", "remount,size=64m"]).arg(&disk.0).status().unwrap();
-    assert!(said > 100 && grown.success());
+        let root = disk.0.clone();
+        let grow = thread::spawn(move || {
+            thread::sleep(Duration::from_secs(3));
+            Command::new("mount").args(["-o", "remount,size=64m"]).arg(root).status().unwrap()
+        });
+        assert_eq!(client.exchange(1, MESSAGES, MESSAGES).len(), MESSAGES);
+        assert!(grow.join().unwrap().success() && used() > 1 << 20, "{} bytes", used());
+    };
+    single.run(options(), true, fill).unwrap();
     let again = |client: &mut TestClient| {
         client.join();
         let found = client.counter("records_found") as usize;
-        assert!(found >= said, "{said} messages were told, and {found} records found");
+        assert!(found >= MESSAGES, "{MESSAGES} messages were delivered, and {found} records found");
         assert_eq!(client.exchange(1, 20, 20).len(), 20);
     };
     single.run(options(), true, again).unwrap();
