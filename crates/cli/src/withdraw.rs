@@ -17,9 +17,9 @@ begun: the daemons retain nothing for that holder any more. `consort status`
 names the holders.
 
 A copy of a program that is bound, such as a partition of a store at a server
-(kv.main.1/3), is waited for no longer: what the log lets go must be on a
+(kv.main.1/3), is waited for no longer: what the log releases must be on a
 majority of the copies that are left. With one copy left of three, what the log
-lets go is on that disk alone, and is lost with it. If the last copy is
+releases is on that disk alone, and is lost with it. If the last copy is
 withdrawn, the daemons forget the program. What a withdrawn copy declares does
 not count until it is bound again.
 

@@ -8,11 +8,11 @@ use crate::{incarnation, metrics, registry, reload, security, tls, votes};
 use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
 use consort_net::{
-    Advisor, BindError, ClientPolicy, Fanout, Keep, ListenAddress, NetworkOptions, Options as NetOptions, Peer,
-    Records, Reload, RunError, Security, SocketRole, Sockets, Stop, TlsListen,
+    Advisor, BindError, ClientPolicy, Fanout, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Reload,
+    RunError, Security, SocketRole, Sockets, Stop, TlsListen,
 };
 use consort_node::{Identity, Node};
-use consort_paxos::{Paxos, Storage};
+use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_seal::KeyRing;
@@ -350,7 +350,7 @@ fn net_options(settings: &Settings, card: &Card, incarnation: Incarnation) -> Ou
     options.client_host_timeout = settings.client_host_timeout;
     options.probe_paths = settings.probe_paths;
     options.shared = settings.shared();
-    options.records = records(settings, card.node, incarnation)?;
+    options.records = votes::records(settings, card.node, incarnation)?;
     let home = incarnation::home(settings.state.as_deref(), &settings.cluster, card.node);
     options.key_epoch = home.as_ref().map(|home| home.join(format!("node-{}.key-epoch", card.node)));
     options.spool = home.map(|home| home.join(format!("node-{}.spool", card.node)));
@@ -375,39 +375,6 @@ fn networks(settings: &Settings, mine: &NodeAddress) -> Vec<NetworkOptions> {
     }
     let own = several.iter().filter(|network| network.has(mine.id));
     own.map(|own| network(own.id, &own.nodes, own.multicast)).collect()
-}
-
-/// No more bytes of records than that are right for protocols that keep a number.
-const NUMBERS_MOST: u64 = 64 << 20;
-
-/// Where the node's protocol keeps its records. Votes stand in a directory of their own.
-pub(crate) fn records(settings: &Settings, node: u16, incarnation: Incarnation) -> Outcome<Option<Records>> {
-    let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
-    let cluster = settings.cluster.clone();
-    let records = |directory, keep, most| Records { directory, keep, most, cluster, node, incarnation };
-    // Many rings keep their votes in memory.
-    if settings.protocol == Protocol::MultiRingPaxos {
-        return Ok(None);
-    }
-    if settings.protocol != Protocol::Paxos {
-        let directory = home.join(format!("node-{node}.records"));
-        return Ok(Some(records(directory, Keep::Synced, NUMBERS_MOST)));
-    }
-    let (directory, config) = (votes::directory(&home, node), settings.paxos_config());
-    let keep = match config.storage {
-        Storage::Memory if directory.exists() => {
-            return Err(Failure::usage(format!(
-                "storage = \"memory\" would forget the votes in {}; set it to what they were kept with, or give \
-                 them up with `consort abandon`",
-                directory.display()
-            )));
-        }
-        Storage::Memory => return Ok(None),
-        Storage::Async => Keep::UntilReboot,
-        Storage::Sync => Keep::Synced,
-    };
-    // While members are slow four times as much is retained, and records may be written twice.
-    Ok(Some(records(directory, keep, (config.retain as u64).saturating_mul(16))))
 }
 
 /// Adds what only this program knows: where ports and paths come from.

@@ -1,10 +1,12 @@
 //! The directory in which an acceptor keeps its votes, and how an operator has it begin without them.
 use crate::config::{Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
+use crate::incarnation;
 use crate::runtime_dir::{self, RuntimeDir, Seat};
 use crate::seat::only_one_at_home;
 use crate::state_lock::{self, NotLocked, StateLock};
-use crate::{incarnation, run};
+use consort_net::{Keep, Records};
+use consort_paxos::Storage;
 use consort_types::{Incarnation, NodeId};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -96,7 +98,7 @@ pub fn abandon(settings: Settings, node: Option<u16>, really: bool) -> Outcome<A
 pub fn adopt(settings: Settings, node: Option<u16>, really: bool) -> Outcome<Adopted> {
     //= X36
     let StoppedVotes { node, settings, directory, _held, .. } = StoppedVotes::take(settings, node)?;
-    if let (true, Some(records)) = (really, run::records(&settings, node, Incarnation(0))?) {
+    if let (true, Some(records)) = (really, records(&settings, node, Incarnation(0))?) {
         consort_net::adopt(&records).map_err(|error| Failure::new(error.to_string()))?;
     }
     Ok(Adopted { node, directory })
@@ -113,6 +115,39 @@ fn move_away(home: &Path, from: &Path, to: &Path) -> Outcome {
 fn free_name(directory: &Path) -> PathBuf {
     let name = |number: u32| directory.with_extension(format!("votes.abandoned-{number}"));
     (1..).map(name).find(|path| !path.exists()).unwrap_or_else(|| name(0))
+}
+
+/// No more bytes of records than that are right for protocols that keep a number.
+const NUMBERS_MOST: u64 = 64 << 20;
+
+/// Where the node's protocol keeps its records. Votes stand in a directory of their own.
+pub(crate) fn records(settings: &Settings, node: u16, incarnation: Incarnation) -> Outcome<Option<Records>> {
+    let Some(home) = incarnation::home(settings.state.as_deref(), &settings.cluster, node) else { return Ok(None) };
+    let cluster = settings.cluster.clone();
+    let records = |directory, keep, most| Records { directory, keep, most, cluster, node, incarnation };
+    // Many rings keep their votes in memory.
+    if settings.protocol == Protocol::MultiRingPaxos {
+        return Ok(None);
+    }
+    if settings.protocol != Protocol::Paxos {
+        let directory = home.join(format!("node-{node}.records"));
+        return Ok(Some(records(directory, Keep::Synced, NUMBERS_MOST)));
+    }
+    let (votes, config) = (directory(&home, node), settings.paxos_config());
+    let keep = match config.storage {
+        Storage::Memory if votes.exists() => {
+            return Err(Failure::usage(format!(
+                "storage = \"memory\" would forget the votes in {}; set it to what they were kept with, or give \
+                 them up with `consort abandon`",
+                votes.display()
+            )));
+        }
+        Storage::Memory => return Ok(None),
+        Storage::Async => Keep::UntilReboot,
+        Storage::Sync => Keep::Synced,
+    };
+    // While members are slow four times as much is retained, and records may be written twice.
+    Ok(Some(records(votes, keep, (config.retain as u64).saturating_mul(16))))
 }
 
 #[cfg(test)]

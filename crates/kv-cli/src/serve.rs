@@ -46,20 +46,20 @@ applied. Prints a line that begins with `ready:` once it is up to date.
                      ~/.local/state/consort, by the port of --listen]. Elsewhere
                      a stop of all servers loses what came since the last
                      checkpoint, and without --state everything
-  --copies N         so many servers have such a directory; the first server
+  --copies N         number of servers with such a directory; the first server
                      says it for ever [as many as there are daemons that vote]
-  --copy N           take the place of the copy that has this number, because its
+  --copy N           be the copy that has this number, because its
                      directory is lost or not used any more
   --transfer IP:PORT where servers on other machines fetch checkpoints of this
-                     one, each partition at a port of its own from PORT on;
-                     whoever connects there can read the store
+                     one, the partitions at ports from PORT on;
+                     who connects there can read the store
                      [free ports of the address of --listen]
   --transfer-rate SIZE
                      bytes a second that are sent to a server which lacks them,
                      by each partition [4MiB]
   --shared DIR       a directory that all servers share: each new checkpoint is
                      copied there too, and who lacks one takes it from there
-  --founders N       so many servers begin the store together, where the daemons'
+  --founders N       number of servers that begin together, where the daemons'
                      order forgets; with --state say a majority of them [1]
   --checkpoint-every N
                      behind so many commands of a partition [100000]

@@ -267,7 +267,7 @@ fn too_much() -> Reply {
     Reply::error(format!("the answer would have more than {ANSWER_MAX} bytes; ask for fewer keys at a time"))
 }
 
-/// Looks at these partitions at one place of the order. `look` is given which partition it sees.
+/// Looks at these partitions at one position of the order. `look` is given which partition it sees.
 fn look<T: Send + 'static>(
     store: &Arc<Store>,
     partitions: Vec<usize>,

@@ -27,11 +27,11 @@ pub struct StoreOptions {
     pub session: SessionOptions,
     /// How many partitions the store has, 1 to 64. All servers of a store say the same.
     pub partitions: u16,
-    /// So many servers begin the store together, where the order forgets.
+    /// The number of servers that begin the store together, where the order forgets.
     pub founders: usize,
     /// How many copies of the store there are, where the order lasts; 0 for as many as there are daemons that vote.
     pub copies: u16,
-    /// This server takes the place of the copy that has this number, where the order lasts.
+    /// This server is to be the copy that has this number, where the order lasts.
     pub copy: Option<u16>,
     /// Where other servers fetch checkpoints, where the order lasts; its port is that of the first partition, 0 for free ones.
     pub transfer_at: Option<SocketAddr>,
@@ -273,7 +273,7 @@ impl Store {
     }
 }
 
-/// Each partition has a port of its own, one behind the other.
+/// The partitions have ports one behind the other.
 fn transfer_at(first: SocketAddr, partition: usize) -> SocketAddr {
     let port = if first.port() == 0 { 0 } else { first.port().saturating_add(partition as u16 - 1) };
     SocketAddr::new(first.ip(), port)

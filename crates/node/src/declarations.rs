@@ -101,7 +101,7 @@ impl<E: Engine> Node<E> {
         self.tell_declared(client, declaration, cause, detail);
     }
 
-    /// Tells that it is in the order, or why it is not.
+    /// Answers that it is in the order, or why it is not.
     fn tell_declared(
         &mut self,
         client: ClientId,
@@ -139,9 +139,11 @@ impl<E: Engine> Node<E> {
             DeclareRefusalCause::TooMany => {
                 format!("{} checkpoints wait at this daemon already; declare it again later", Declaring::MOST)
             }
-            DeclareRefusalCause::OtherOrder => "the checkpoint belongs to an order that nobody keeps any more; it was \
+            DeclareRefusalCause::OtherOrder => {
+                "the checkpoint belongs to an order that no daemon keeps any more; it was \
                                                 begun anew, with other messages; read from the start"
-                .to_owned(),
+                    .to_owned()
+            }
             DeclareRefusalCause::Full => "the order retains for as many holders as it can; withdraw the checkpoint of \
                                           one that is not used any more"
                 .to_owned(),

@@ -1,4 +1,4 @@
-//! What of an order can be read again, and for whom it is retained.
+//! What of an order can be read again, and for which programs it is retained.
 use consort_types::{Binding, Holder, Position};
 
 /// Which part of an order a node can show once more. Positions are consecutive.

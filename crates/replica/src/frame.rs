@@ -1,5 +1,4 @@
 //! What replicas tell each other, as bytes. Whatever comes is a frame or a [`Malformed`].
-use crate::lasting::{put_place, read_place};
 use crate::line::{Digest, Line, Origin, Point, ReplicaId};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort::Place;
@@ -243,6 +242,15 @@ fn put_peer(out: &mut BytesMut, kind: u8, id: ReplicaId, peer: Peer) {
 fn read_peer(reader: &mut Reader<'_>) -> Result<(ReplicaId, Peer), Malformed> {
     let id = ReplicaId(read_u128(reader, "replica")?);
     Ok((id, (reader.member("daemon")?, ClientId(reader.u32("client")?))))
+}
+
+pub(crate) fn put_place(out: &mut BytesMut, place: Place) {
+    out.put_u64(place.position);
+    out.put_u16(place.index);
+}
+
+pub(crate) fn read_place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
+    Ok(Place { position: reader.u64("position")?, index: reader.u16("index")? })
 }
 
 pub(crate) fn put_point(out: &mut BytesMut, point: Point) {

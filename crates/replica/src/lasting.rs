@@ -12,8 +12,6 @@ mod seat;
 mod tests;
 mod transfer;
 
-pub(crate) use origins::{put_place, read_place};
-
 use crate::checkpoint::Checkpoints;
 use crate::line::Origin;
 use crate::machine::StateMachine;

@@ -11,6 +11,18 @@ pub struct ReplicaId(pub u128);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin(pub u128);
 
+/// Random bytes: for names that no other has.
+///
+/// # Panics
+/// If the operating system has none.
+#[allow(clippy::expect_used, reason = "documented: nothing can be done without random bytes")]
+pub(crate) fn random() -> u128 {
+    let mut bytes = [0; 16];
+    let read = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
+    assert_eq!(read.expect("the operating system has random bytes"), bytes.len(), "random bytes");
+    u128::from_be_bytes(bytes)
+}
+
 /// Names all commands up to one, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Digest(pub u128);

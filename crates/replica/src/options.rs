@@ -37,13 +37,13 @@ pub struct Options {
     pub transfer_rate: u64,
     /// Where checkpoints are kept, if any: a directory of this replica's own.
     pub checkpoints: Option<PathBuf>,
-    /// A checkpoint is made behind so many commands; 10,000. Where the order lasts one is also due behind 16 MiB of commands,
+    /// A checkpoint is made behind this number of commands; 10,000. Where the order lasts one is also due behind 16 MiB of commands,
     /// after five minutes, and when the log is filled by a sixteenth of its budget.
     pub checkpoint_every: u64,
     /// Where the order lasts: how many copies of the state there are. The first replica of a group decides it for ever; 0 for
     /// as many as there are daemons that vote. The log lets nothing go that a majority of the copies lacks.
     pub copies: u16,
-    /// Where the order lasts: this replica takes the place of the copy that has this number, whoever was that before. For
+    /// Where the order lasts: this replica is to be the copy that has this number, also if another one was. For
     /// the operator who knows that the directory of the one before is lost, or is not used any more.
     pub copy: Option<u16>,
     /// Where the order lasts: where other replicas fetch checkpoints; a free port of 127.0.0.1. Who can connect there can
@@ -53,7 +53,7 @@ pub struct Options {
     /// later, and a replica that lacks one looks there first.
     pub shared: Option<PathBuf>,
     /// Where the order lasts: what the replica is called in status and errors; the name of its machine and the path of its
-    /// directory. One that begins with an empty directory takes the place of the copy that was called so.
+    /// directory. One that begins with an empty directory becomes the copy that was called so.
     pub server: Option<String>,
 }
 
@@ -126,7 +126,7 @@ impl Options {
         Self { copies, ..self }
     }
 
-    /// Takes the place of a copy, where the order lasts; see [`Self::copy`].
+    /// Which copy it is to be, where the order lasts; see [`Self::copy`].
     #[must_use]
     pub fn copy(self, number: impl Into<Option<u16>>) -> Self {
         Self { copy: number.into(), ..self }
@@ -181,7 +181,7 @@ pub enum Error {
     /// The command was applied once; its response is not known here, as this replica took its effect with a snapshot.
     #[error("the command was applied, but its response was lost while this replica was away")]
     Unseen,
-    /// Nobody knows whether the command was applied: this replica was away for so long that the log has it no more.
+    /// It is not known whether the command was applied, because the log has it no more.
     #[error("whether the command was applied is not known: this replica took the state of another one meanwhile")]
     Unknown,
     /// This replica has applied what the history that counts does not have.

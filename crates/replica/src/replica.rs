@@ -4,7 +4,7 @@ use crate::cut::{Cut, Entries};
 use crate::driver::Driver;
 use crate::engine::{Engine, Settings};
 use crate::lasting::{self, Beginning};
-use crate::line::{Line, Origin, ReplicaId, Seen};
+use crate::line::{Line, Origin, ReplicaId, Seen, random};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Response};
 use crate::pending::{Pending, pending};
@@ -123,7 +123,7 @@ impl<M: StateMachine> Replica<M> {
         Ok(replica)
     }
 
-    /// The handle of one whose machine has so many commands; its thread takes the requests.
+    /// The handle of one whose machine has this number of commands; its thread takes the requests.
     fn handle(machine: M, group: &GroupName, origin: Origin, applied: u64) -> Result<(Self, Receiver<Request>), Error> {
         let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
         let wake = wake.map_err(|error| Error::Session(error.to_string()))?;
@@ -264,12 +264,4 @@ impl<M: StateMachine> Replica<M> {
         refused.into_iter().for_each(|(request, error)| request.refuse(&self.shared, error));
         self.shared.wake();
     }
-}
-
-#[allow(clippy::expect_used, reason = "documented: nothing can be done without random bytes")]
-pub(crate) fn random() -> u128 {
-    let mut bytes = [0; 16];
-    let read = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
-    assert_eq!(read.expect("the operating system has random bytes"), bytes.len(), "random bytes");
-    u128::from_be_bytes(bytes)
 }

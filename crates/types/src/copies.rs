@@ -1,7 +1,7 @@
 //! Programs that keep a state in several copies, and what the order knows of each copy.
 use crate::{Holder, Position};
 
-/// A copy says in which state it starts. What the log lets go depends on it.
+/// A copy says in which state it starts. What the log releases depends on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// The order that the positions belong to; 0 for whatever order there is.
@@ -44,7 +44,7 @@ pub struct Copies {
     pub last: Position,
     /// Bytes of the log that the daemon retains.
     pub held: u64,
-    /// With so many the messages of clients wait, or the oldest part goes. Copies are to checkpoint at half of it.
+    /// If it is reached, the messages of clients wait, or the oldest part goes. Copies are to checkpoint at half of it.
     pub budget: u64,
     /// How many acceptors are configured.
     pub voters: u16,

@@ -10,13 +10,13 @@ pub use program::{Bound, Program, Seat};
 /// What a program says of one of its copies.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Statement {
-    /// It keeps by itself what is below a place, or holds nothing any more.
+    /// It keeps by itself what is below a position, or holds nothing any more.
     Declare {
         /// Which copy of which program.
         holder: Holder,
         /// The epoch of the copy that says so; 0 for a plain holder, and for a copy that was never bound.
         epoch: u64,
-        /// The first place that it does not keep yet; none where it holds nothing any more.
+        /// The first position that it does not keep yet; none where it holds nothing any more.
         from: Option<u64>,
     },
     /// It starts, in this state.
@@ -32,7 +32,7 @@ pub struct Bind {
     pub token: u128,
     /// The epoch that it replaces; 0 where it was never bound.
     pub replaces: u64,
-    /// The first place that it has no checkpoint of.
+    /// The first position that it has no checkpoint of.
     pub from: u64,
     /// How many copies the program has; 0 for as many as the log says.
     pub copies: u16,
@@ -82,11 +82,11 @@ pub enum Verdict {
 /// What the log knows of copies and holders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
-    /// Of each plain holder the first place that it does not keep yet.
+    /// Of each plain holder the first position that it does not keep yet.
     holders: BTreeMap<Holder, u64>,
     /// By name.
     programs: BTreeMap<Box<str>, Program>,
-    /// The first place that some program of plain holders, or of copies, still needs: known without a look at all of them.
+    /// The first position that some program of plain holders, or of copies, still needs: known without a look at all of them.
     holders_need: Option<u64>,
     copies_need: Option<u64>,
 }
@@ -115,7 +115,7 @@ impl Declared {
         self.look();
     }
 
-    /// A checkpoint of a plain holder never moves back: what was let go does not return.
+    /// A checkpoint of a plain holder never moves back: what was released does not return.
     fn declare_plain(&mut self, holder: Holder, from: Option<u64>) {
         //= X87
         match from {
@@ -199,7 +199,7 @@ impl Declared {
         self.holders.iter().map(|(holder, from)| (holder, *from))
     }
 
-    /// The first place that a majority of the holders of some program does not keep yet.
+    /// The first position that a majority of the holders of some program does not keep yet.
     pub const fn needed_by_holders(&self) -> Option<u64> {
         self.holders_need
     }

@@ -39,6 +39,8 @@ fn killing_everything_keeps_the_first_answered_write() {
 
 #[test]
 fn killing_everything_keeps_what_was_answered() {
+    //= RS05 test
+    //= RS13 test
     kill_everything_after(long_or(250_000, 500));
 }
 

@@ -279,6 +279,7 @@ fn without_a_quorum_commands_wait_or_are_refused_and_go_on() {
 
 #[test]
 fn on_an_order_that_lasts_a_replica_without_a_directory_is_refused() {
+    //= RS03 test
     let cluster = Cluster::new("paxos");
     let refused = Replica::start(Store::default(), &group(), options(&cluster, 0)).unwrap_err();
     assert!(matches!(refused, Error::NoDirectory), "{refused}");

@@ -96,7 +96,7 @@ fn a_second_daemon_on_one_directory_is_refused() {
     drop(daemons);
 }
 
-/// Runs a command in a network of its own; what it says on standard error. None, with the reason printed, where this user may
+/// Runs a command in a separate network; what it says on standard error. None, with the reason printed, where this user may
 /// not make one: that fails where `CONSORT_REQUIRE_NETNS` is 1.
 fn run_in_another_network(command: &Command) -> Option<String> {
     let mut inside = Command::new("unshare");
@@ -107,7 +107,7 @@ fn run_in_another_network(command: &Command) -> Option<String> {
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
     if said.starts_with("unshare:") {
         assert!(std::env::var_os("CONSORT_REQUIRE_NETNS").is_none_or(|wanted| wanted != "1"), "{said}");
-        eprintln!("SKIPPED: no network of its own: {said}");
+        eprintln!("SKIPPED: no separate network: {said}");
         return None;
     }
     Some(said)

@@ -150,7 +150,7 @@ impl Owner {
         if files != names(about, &mark) {
             return Ok(true);
         }
-        // A directory that was moved aside and back has its own files, but another took its position meanwhile.
+        // A directory that was moved away and back has its own files, but another took its position meanwhile.
         Ok(match read(&beside(&options.directory))? {
             Some((text, _)) => text.trim() != self.id,
             None => true,

@@ -269,17 +269,17 @@ fn a_copy_of_records_is_noticed_and_is_one_until_it_is_adopted() {
 
 //= X36 test
 #[test]
-fn records_that_were_moved_aside_and_back_are_noticed() {
+fn records_that_were_moved_away_and_back_are_noticed() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, aside) = (folder.path().join("votes"), folder.path().join("aside"));
+    let (path, away) = (folder.path().join("votes"), folder.path().join("away"));
     write(&path, 3, 40, 0);
-    fs::rename(&path, &aside).unwrap();
-    fs::rename(&aside, &path).unwrap();
+    fs::rename(&path, &away).unwrap();
+    fs::rename(&away, &path).unwrap();
     assert_eq!(Journal::open(&options(&path)).unwrap().copied(), Incarnation(0), "nothing happened meanwhile");
-    fs::rename(&path, &aside).unwrap();
+    fs::rename(&path, &away).unwrap();
     write(&path, 1, 40, 0);
     fs::remove_dir_all(&path).unwrap();
-    fs::rename(&aside, &path).unwrap();
+    fs::rename(&away, &path).unwrap();
     assert_eq!(Journal::open(&options(&path)).unwrap().copied(), Incarnation(5));
 }
 

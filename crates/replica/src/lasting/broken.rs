@@ -1,6 +1,4 @@
 //! Rules of replicas, broken on purpose: a test shows that each is noticed.
-use super::engine::Engine;
-
 consort_types::mutants!(
     UnsentAgain "sends nothing again behind a lost connection",
     GapsTaken "counts a command though one before it is missing",
@@ -18,11 +16,3 @@ consort_types::mutants!(
     UnknownForgotten "does not say that the fate of a command is unknown",
     MarksUnsent "does not send the mark of those who read again",
 );
-
-impl Engine {
-    /// Breaks a rule.
-    pub fn with_broken(mut self, broken: Option<Mutant>) -> Self {
-        self.broken = broken;
-        self
-    }
-}

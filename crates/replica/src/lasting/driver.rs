@@ -23,7 +23,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many events are taken before calls are looked at.
+/// The number of events that are taken before calls are looked at.
 const EVENTS: usize = 512;
 /// Commands beyond this wait unsent.
 const UNDER_WAY_MAX: usize = 16 << 20;
@@ -52,7 +52,7 @@ pub(crate) struct Parts<M> {
     pub address: String,
     /// The machine took the state of a checkpoint.
     pub has_state: bool,
-    /// What tells the directory from its copies.
+    /// What copies of the directory do not share.
     pub mark: u128,
     /// Where all servers of the group keep a checkpoint for those that lack one.
     pub shared_directory: Option<PathBuf>,
@@ -334,8 +334,9 @@ impl<M: StateMachine> Driver<M> {
         }
     }
 
-    /// Hands the daemon what waits, as far as there is credit.
+    /// Hands the daemon what waits, as far as there is credit. No session numbers it.
     fn send_out(&mut self, now: Instant) {
+        //= RS02
         if let Some((again, _)) = &self.refused {
             if now < *again {
                 return;
@@ -401,7 +402,7 @@ impl<M: StateMachine> Driver<M> {
         format!("it takes up the log: it is at position {}, the log ended at {last}", next.position)
     }
 
-    /// The last checkpoint, and good-bye.
+    /// Makes the last checkpoint and closes the connection.
     fn finish(mut self) -> Result<(), Error> {
         let kept = self.keep_last();
         if let Ok(true) = kept {

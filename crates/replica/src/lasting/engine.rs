@@ -37,7 +37,7 @@ pub(crate) enum Effect {
     Cut(CutId),
     /// Whether this own command has counted is not known, or its response is lost: the state came with a checkpoint.
     Lost { number: u64, applied: bool },
-    /// All that was in the log when this replica began is applied, and its commands count from here on.
+    /// All that was in the log when this replica began is applied, and its commands count from now on.
     Serves,
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct Engine {
     connected: bool,
     effects: VecDeque<Effect>,
     #[cfg(test)]
-    pub(super) broken: Option<Mutant>,
+    broken: Option<Mutant>,
 }
 
 impl Engine {
@@ -134,7 +134,7 @@ impl Engine {
         self.mark
     }
 
-    /// What is sent from here on may be ordered: the copy is bound, and the log is consumed from [`Progress::next`] on.
+    /// What is sent from now on may be ordered: the copy is bound, and the log is consumed from [`Progress::next`] on.
     /// Everything of unknown fate is sent again, in its order and with the same numbers.
     pub fn on_connected(&mut self) {
         //= RS07
@@ -220,7 +220,7 @@ impl Engine {
         self.effects.push_back(Effect::Apply { at: self.progress.applied, own, body });
     }
 
-    /// The machine took a later state, made by others. What of its own commands is in it had its effect there.
+    /// The machine took a later state, made by others. Those of its commands that are in it had its effect there.
     pub fn on_checkpoint(&mut self, progress: Progress) {
         //= RS07
         self.progress = progress;
@@ -253,6 +253,13 @@ impl Engine {
             let (origin, number, body) = (self.origin, number - self.before, body.clone());
             self.effects.push_back(Effect::Send(Frame::Numbered { origin, epoch, number, body }));
         }
+    }
+
+    /// Breaks a rule.
+    #[cfg(test)]
+    pub fn with_broken(mut self, broken: Option<Mutant>) -> Self {
+        self.broken = broken;
+        self
     }
 
     /// Breaks a rule of opening.

@@ -1,7 +1,8 @@
 //! What is in front of the machine in a checkpoint of an order that lasts.
 use super::engine::Progress;
-use super::origins::{Origins, put_place, read_place};
+use super::origins::Origins;
 use crate::checkpoint::CheckpointHead;
+use crate::frame::{put_place, read_place};
 use bytes::{BufMut, BytesMut};
 use consort_wire::{Malformed, Reader};
 

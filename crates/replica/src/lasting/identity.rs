@@ -32,7 +32,7 @@ pub(crate) struct Identity {
     pub mark: u128,
 }
 
-/// What tells a directory from its copies: a file that is never replaced has another inode and another time of birth in a
+/// What its copies do not share with a directory: a file that is never replaced has another inode and another time of birth in a
 /// copy, and in a directory that was put back from a backup.
 ///
 /// # Errors
@@ -67,7 +67,7 @@ impl Identity {
         Self::decode(text).map(Some).map_err(|error| damaged(&error.to_string()))
     }
 
-    /// Writes it, synced, in place of the one before.
+    /// Replaces the one before, synced.
     pub fn save(&self, directory: &Path) -> io::Result<()> {
         let mut out = BytesMut::new();
         out.put_slice(MAGIC);

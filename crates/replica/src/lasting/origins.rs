@@ -1,5 +1,6 @@
 //! Who numbers commands, and which of them have counted: a part of the state, so that it is the same at every replica at
 //! a position of the log.
+use crate::frame::{put_place, read_place};
 use crate::line::Origin;
 use bytes::{BufMut, BytesMut};
 use consort::Place;
@@ -113,15 +114,6 @@ impl Origins {
         }
         Ok(Self(origins))
     }
-}
-
-pub(crate) fn put_place(out: &mut BytesMut, place: Place) {
-    out.put_u64(place.position);
-    out.put_u16(place.index);
-}
-
-pub(crate) fn read_place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
-    Ok(Place { position: reader.u64("position")?, index: reader.u16("index")? })
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ pub(crate) struct Wanted<'a> {
     pub label: &'a str,
     /// How many copies there are; 0 for as many as the order says, or as there are voters.
     pub copies: u16,
-    /// Which copy it is to be, whoever was it before.
+    /// Which copy it is to be, if an operator says so.
     pub takes: Option<u16>,
     /// Which copy it takes where it may choose.
     pub prefers: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Wanted<'a> {
     pub from: Position,
     /// The directory has a state.
     pub has_state: bool,
-    /// What tells the directory from its copies.
+    /// What copies of the directory do not share.
     pub mark: u128,
     pub token: u128,
 }
@@ -99,8 +99,8 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
         Some(seat) => Choice::Refuse(format!(
             "the directory {directory} was bound last as copy {copy} by entry {} of the log, and since then copy {copy} was \
              bound by entry {}, as {}. So this directory was copied from that server's, or put back from a backup. Use that \
-             server's own directory; or stop that server and start this one with `--copy {copy}` to have this directory take \
-             its place",
+             server's own directory; or stop that server and start this one with `--copy {copy}` to have this directory \
+             instead",
             identity.epoch, seat.epoch, seat.label,
         )),
     }
@@ -129,7 +129,7 @@ fn take_one(copies: &Copies, wanted: &Wanted<'_>) -> Choice {
     }
     let list: Vec<_> = bound.iter().map(|seat| format!("{} by {}", copy_of(&seat.holder), seat.label)).collect();
     Choice::Refuse(format!(
-        "group {} has {most} copies, and all are bound: {}. To have this server take the place of one whose directory is lost, \
+        "group {} has {most} copies, and all are bound: {}. To have this server replace one whose directory is lost, \
          start it with `--copy NUMBER`; what only that directory had is lost then",
         wanted.group,
         list.join(", ")

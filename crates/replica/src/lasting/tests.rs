@@ -210,7 +210,7 @@ impl World {
                 let id = self.ids;
                 let server = &mut self.servers[at];
                 if let Some(engine) = &mut server.engine {
-                    if id % 8 == 0 {
+                    if id.is_multiple_of(8) {
                         self.marks[at].insert(engine.send_mark());
                     }
                     let number = engine.call(Bytes::copy_from_slice(&id.to_be_bytes()));
@@ -250,7 +250,7 @@ impl World {
                 }
             }
             _ => {
-                // The log lets go what a majority of the disks has.
+                // The log releases what a majority of the disks has.
                 let mut kept: Vec<_> = self.servers.iter().map(|server| server.disk.progress.next).collect();
                 kept.sort_unstable();
                 self.trimmed = self.trimmed.max(self.log.partition_point(|(at, ..)| *at < kept[1]));

@@ -25,7 +25,7 @@ pub struct Seat {
 pub struct Bound {
     /// Names its start.
     pub token: u128,
-    /// The first place that it has no checkpoint of.
+    /// The first position that it has no checkpoint of.
     pub from: u64,
     /// For people.
     pub label: Box<str>,
@@ -46,7 +46,7 @@ impl Program {
         self.copies
     }
 
-    /// The first place of its history.
+    /// The first position of its history.
     pub const fn began(&self) -> u64 {
         self.began
     }
@@ -75,14 +75,14 @@ impl Program {
         self.counted() == 0
     }
 
-    /// The first place that a majority of the copies does not keep yet. Copies that were never bound keep nothing.
+    /// The first position that a majority of the copies does not keep yet. Copies that were never bound keep nothing.
     pub fn needed(&self) -> Option<u64> {
         //= X105
         let copies = self.counted();
         (copies > 0).then(|| self.kept_by(copies / 2 + 1))
     }
 
-    /// The first place that not so many copies keep.
+    /// The first position that fewer copies keep.
     pub fn kept_by(&self, copies: usize) -> u64 {
         let mut from: Vec<_> = self.seats.values().filter_map(|seat| Some(seat.bound.as_ref()?.from)).collect();
         from.sort_unstable_by(|one, other| other.cmp(one));

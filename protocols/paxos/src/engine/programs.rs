@@ -28,11 +28,11 @@ impl Paxos {
         words.extend((missing > 0).then(|| format!("{missing} of {copies} copies were never bound and lack all")));
         let needed = program.needed().unwrap_or(last + 1);
         words.push(format!("a majority lacks what comes from {needed} on"));
-        // The first message that is still there has the place behind that of the checkpoint.
+        // The first message that is still there has the position behind that of the checkpoint.
         let first = self.learner.first().place + 1;
         words.extend((needed < first).then(|| {
             format!(
-                "of that the log has let go {needed} to {}, so that a stop of everything may lose it; have the copies \
+                "of that the log has released {needed} to {}, so that a stop of everything may lose it; have the copies \
                  make checkpoints",
                 first - 1
             )

@@ -13,9 +13,9 @@ use std::collections::VecDeque;
 
 /// Records go from the disk by so many bytes at a time.
 const CHUNK: usize = 1 << 20;
-/// For a member that is slow to read up to so many times more is retained. For copies of programs it is the budget.
+/// For a member that is slow to read this many times more is retained. For copies of programs it is the budget.
 const PATIENCE: usize = 4;
-/// With so many times more the messages of all clients wait.
+/// With this many times more the messages of all clients wait.
 const HARD: usize = 5;
 /// In how many steps time passes for what is retained.
 const STEPS: u32 = 64;
@@ -104,7 +104,7 @@ impl Paxos {
         }
     }
 
-    /// The first instance that is retained for somebody, within bounds.
+    /// The first instance that is retained for a program, within bounds.
     fn still_needed(&self, now: Instant) -> u64 {
         let is_patient = self.learner.bytes() <= self.budget();
         let others =

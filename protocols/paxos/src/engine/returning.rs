@@ -11,7 +11,7 @@ use crate::record::Record;
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId};
 use std::collections::BTreeMap;
 
-/// Something that lasts so long is worth a warning.
+/// What lasts longer is worth a warning.
 const LASTS: Duration = Duration::from_secs(2);
 
 impl Paxos {
@@ -94,7 +94,7 @@ impl Paxos {
         }
     }
 
-    /// Another acceptor votes, or is about to: the disk knows of it before it is heeded much.
+    /// Another acceptor votes, or is about to: the disk knows of it before it counts.
     pub(super) fn note_voter(&mut self, now: Instant, from: MemberId, log: LogId, beat: &Beat) {
         //= X35
         let votes = matches!(beat.acceptor, Acceptance::Fresh | Acceptance::Ready | Acceptance::Announcing);

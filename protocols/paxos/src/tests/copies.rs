@@ -135,7 +135,7 @@ fn a_full_log_names_the_programs_that_hold_it_back() {
     }
     world.run(100);
     assert!((0..4).all(|node| programs(&world, node).is_none()));
-    assert!(oldest(&world, 0) >= last - 17, "what is retained for nobody goes");
+    assert!(oldest(&world, 0) >= last - 17, "what no program needs goes");
 }
 
 #[test]
@@ -208,7 +208,7 @@ pub fn a_binding_that_comes_late_changes_nothing() {
 pub fn what_is_declared_under_an_epoch_that_was_replaced_does_not_count() {
     //= X104 test
     let statements = [bound(1, 0), bound(2, 1), declared(1, 90)];
-    assert!(needed(&[5, 50, 500], statements) == Some(6), "copies: an epoch that was replaced lets go up to 90");
+    assert!(needed(&[5, 50, 500], statements) == Some(6), "copies: an epoch that was replaced releases up to 90");
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn declared(epoch: u64, from: u64) -> Statement {
     Statement::Declare { holder: holder("kv/1"), epoch, from: Some(from) }
 }
 
-/// What is needed once these were read, each behind so many messages.
+/// What is needed once these were read, each behind a number of messages.
 fn needed(places: &[u64], statements: impl IntoIterator<Item = Statement>) -> Option<u64> {
     let mut learner = Learner::default();
     for (statement, place) in statements.into_iter().zip(places) {

@@ -48,7 +48,7 @@ pub struct Judge {
     marked: BTreeMap<u16, u64>,
     /// What programs have declared before an instance.
     declared: BTreeMap<u64, Declared>,
-    /// The last place that each node has let go, and how far it knew the log then.
+    /// The last position that each node has released, and how far it knew the log then.
     gone: BTreeMap<u16, (u64, u64)>,
     /// The log in which anything is decided.
     log_id: Option<LogId>,
@@ -242,7 +242,7 @@ impl Judge {
         }
     }
 
-    /// What a node has let go since it was looked at: at some instance since then a majority of the copies kept it.
+    /// What a node has released since it was looked at: at some instance since then a majority of the copies kept it.
     fn look_at_copies(&mut self, node: u16, engine: &Paxos) {
         let (learner, before) = (engine.learner(), self.gone.get(&node).copied().unwrap_or_default());
         let (gone, next) = (learner.first().place, learner.next());
@@ -252,7 +252,7 @@ impl Judge {
         }
         let kept = |declared: &Declared| declared.programs().all(|(_, program)| is_kept(program, gone));
         let may_go = self.declared.range(before.1.min(next)..=next).any(|(_, declared)| kept(declared));
-        assert!(may_go, "copies: n{node} has let go up to {gone}: {:?}", learner.head().declared);
+        assert!(may_go, "copies: n{node} has released up to {gone}: {:?}", learner.head().declared);
     }
 
     /// Where nothing is written down, what acceptors have accepted is seen in them.
@@ -357,7 +357,7 @@ impl Judge {
     }
 }
 
-/// Whether a majority of the copies of a program keeps a place; those that were never bound keep nothing.
+/// Whether a majority of the copies of a program keeps a position; those that were never bound keep nothing.
 fn is_kept(program: &Program, place: u64) -> bool {
     let bound = || program.seats().values().filter_map(|seat| seat.bound.as_ref());
     let withdrawn = program.seats().len() - bound().count();

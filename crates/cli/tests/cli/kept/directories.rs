@@ -186,6 +186,8 @@ fn a_directory_of_a_store_of_another_name_is_not_taken() {
 
 #[test]
 fn all_servers_directories_lost_are_made_again_from_the_log() {
+    //= RS13 test
+    //= RS15 test
     let mut store = Store::start();
     store.kill_under_load(SOME, &all());
     SERVERS.iter().for_each(|id| remove(&store.machines.state(*id)));

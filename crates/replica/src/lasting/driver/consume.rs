@@ -212,7 +212,7 @@ impl<M: StateMachine> Driver<M> {
             from: Position(self.keeping.declared()),
             has_state: self.parts.has_state,
             mark: self.parts.mark,
-            token: crate::replica::random(),
+            token: crate::line::random(),
         };
         let binding = match seat::choose(copies, self.parts.identity.as_ref(), &wanted) {
             Choice::Bind(binding) => binding,
@@ -379,7 +379,7 @@ impl<M: StateMachine> Driver<M> {
         Ok(())
     }
 
-    /// The machine takes the checkpoint of another in place of what it has.
+    /// The machine takes the checkpoint of another instead of what it has.
     fn restore(&mut self, fetched: &Fetched) -> Result<(), End> {
         let Stage::Lacks { bound, .. } = &self.stage else { return Ok(()) };
         let bound = bound.clone();

@@ -1,4 +1,4 @@
-//! Checkpoints of what was consumed: when they are due, and what the order is told of them.
+//! Checkpoints of what was consumed: when they are due, and how they are acknowledged.
 use super::{Driver, Stage};
 use crate::checkpoint;
 use crate::lasting::head::Head;
@@ -11,11 +11,11 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A checkpoint is due behind so many bytes of commands, whatever else is.
+/// A checkpoint is due behind this number of bytes of commands.
 const BYTES: u64 = 16 << 20;
 /// What a command takes of the log besides its bytes.
 const COMMAND: u64 = 128;
-/// And after so long, where anything was consumed.
+/// And after this time, if anything was consumed.
 const EVERY: Duration = Duration::from_secs(300);
 /// How long it waits behind one that failed.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ pub(in crate::lasting) struct Keeping {
     pub order: u64,
     /// Positions behind the checkpoints on disk, oldest first: two at most.
     kept: Vec<u64>,
-    /// The order was told of these by its last word that stands, or is under way.
+    /// What was acknowledged last, and is in the log.
     declared: u64,
     asked: Option<u64>,
     serial: u64,
@@ -84,7 +84,7 @@ impl Keeping {
         self.commands += 1;
     }
 
-    /// What the last daemon was told may be lost with it.
+    /// An acknowledgement that was under way may be lost with its daemon.
     pub const fn asks_again(&mut self) {
         self.asked = None;
     }
@@ -112,9 +112,7 @@ impl Keeping {
     /// A program that knows nothing of logs uses the group, too.
     pub fn warn_of_stranger(&mut self, group: &GroupName, who: &str) {
         if !std::mem::replace(&mut self.warned, true) {
-            tracing::warn!(
-                "{who} takes part in group {group} without a directory of its own: its commands do not count here"
-            );
+            tracing::warn!("{who} takes part in group {group} without a directory: its commands do not count here");
         }
     }
 
@@ -143,7 +141,7 @@ impl Keeping {
 }
 
 impl<M: StateMachine> Driver<M> {
-    /// Makes a checkpoint if it is time, in a thread, and tells the order what is kept.
+    /// Makes a checkpoint if it is time, in a thread, and acknowledges what is kept.
     pub(super) fn keep(&mut self, now: Instant) {
         if self.keeping.saving.as_ref().is_some_and(|(_, saving)| saving.is_finished()) {
             self.collect(now);
@@ -211,13 +209,13 @@ impl<M: StateMachine> Driver<M> {
             let directory = self.parts.checkpoints.directory().display();
             tracing::warn!(
                 "a checkpoint cannot be written to {directory}: {failed}; nothing is lost, and it is tried again, but the log \
-                 cannot let go what this copy lacks"
+                 cannot release what this copy lacks"
             );
         }
         self.keeping.failed = Some((now + AGAIN, failed));
     }
 
-    /// Tells the order what the older checkpoint has.
+    /// Acknowledges what the older checkpoint has.
     fn declare(&mut self) {
         let Stage::Consumes(bound) = &self.stage else { return };
         let from = self.keeping.declared();
@@ -247,5 +245,68 @@ impl<M: StateMachine> Driver<M> {
         let directory = self.parts.checkpoints.directory();
         let saved = checkpoint::save::<M>(directory, &head, snapshot, &self.parts.shared.written);
         saved.map(|_| true).map_err(|error| self.cannot_use(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort::Holder;
+
+    const EVERY_COMMANDS: u64 = 1_000;
+
+    fn keeping(kept: &[u64]) -> Keeping {
+        Keeping::new(kept.to_vec(), 9, 1)
+    }
+
+    /// A log of 1,000 messages that holds so much of its budget of 1,600 bytes.
+    fn copies(held: u64) -> Copies {
+        let (lasts, order, first, last, budget) = (true, 9, Position(1), Position(1_000), 1_600);
+        let group = GroupName::new("g").unwrap();
+        Copies { lasts, order, first, last, held, budget, ..Copies::unsupported(Holder::of_group(&group, 1)) }
+    }
+
+    #[test]
+    fn the_older_of_two_checkpoints_is_acknowledged() {
+        //= RS10 test
+        assert_eq!([keeping(&[]), keeping(&[70]), keeping(&[70, 90])].map(|keeping| keeping.declared()), [1, 1, 70]);
+        let mut keeping = keeping(&[70, 90]);
+        keeping.note(&Head { order: 9, serial: 3, progress: progress(120) });
+        assert_eq!(keeping.declared(), 90);
+    }
+
+    #[test]
+    fn a_second_checkpoint_of_one_state_is_due_if_the_log_is_half_full() {
+        //= RS10 test
+        let (keeping, now) = (keeping(&[70, 90]), Instant::now());
+        let is_due = |held| keeping.is_due(now, EVERY_COMMANDS, Some(&copies(held)), 90);
+        assert!(!is_due(700) && is_due(900), "there is no news, but a full log waits for the older one");
+        let one = self::keeping(&[90]);
+        assert!(one.is_due(now, EVERY_COMMANDS, None, 90), "one file may be unreadable");
+    }
+
+    #[test]
+    fn a_checkpoint_is_due_by_commands_bytes_time_and_the_logs_share() {
+        //= RS11 test
+        let mut keeping = keeping(&[70, 90]);
+        let now = Instant::now();
+        assert!(!keeping.is_due(now, EVERY_COMMANDS, Some(&copies(50)), 91));
+        assert!(keeping.is_due(now, EVERY_COMMANDS, Some(&copies(150)), 91), "a sixteenth is held for this copy");
+        assert!(keeping.is_due(now + EVERY, EVERY_COMMANDS, None, 91));
+        assert!(!keeping.is_due(now + EVERY, EVERY_COMMANDS, None, 90), "nothing was consumed since");
+        keeping.applied(BYTES as usize);
+        assert!(keeping.is_due(now, EVERY_COMMANDS, None, 91));
+        keeping.note(&Head { order: 9, serial: 3, progress: progress(91) });
+        let now = Instant::now();
+        (0..EVERY_COMMANDS).for_each(|_| keeping.applied(1));
+        assert!(keeping.is_due(now, EVERY_COMMANDS, None, 92));
+        keeping.failed = Some((now + AGAIN, "no space".into()));
+        assert!(
+            !keeping.is_due(now, EVERY_COMMANDS, None, 92) && keeping.is_due(now + AGAIN, EVERY_COMMANDS, None, 92)
+        );
+    }
+
+    fn progress(next: u64) -> crate::lasting::engine::Progress {
+        crate::lasting::engine::Progress { next: consort::Place::at(next), ..Default::default() }
     }
 }
