@@ -72,7 +72,8 @@ messages that wait for their place, and what waits for clients come on top.
 SIGTERM and Ctrl-C end it cleanly, a second one at once; SIGUSR1 has it log all
 of level debug for a minute; SIGHUP has it read rules, tokens, certificates and
 keys in its file again, and is ignored if there is no file. Signals that were
-ignored when it started stay ignored, for example SIGHUP below nohup. Sockets for clients of this machine live in $XDG_RUNTIME_DIR/consort,
+ignored when it started stay ignored, for example SIGHUP below nohup. Sockets
+for clients of this machine live in $XDG_RUNTIME_DIR/consort,
 without that in consort-UID below $TMPDIR or /tmp, or where CONSORT_RUNTIME_DIR
 says. Lock files stay there when a daemon ends; they are of no account then.
 ";

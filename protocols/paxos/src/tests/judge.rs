@@ -246,12 +246,15 @@ impl Judge {
     fn look_at_copies(&mut self, node: u16, engine: &Paxos) {
         let (learner, before) = (engine.learner(), self.gone.get(&node).copied().unwrap_or_default());
         let (gone, next) = (learner.first().place, learner.next());
-        self.gone.insert(node, (gone, next));
+        // One that starts has nothing yet, and then what it had released before: that was judged then.
+        self.gone.insert(node, (gone.max(before.0), next));
         if !self.durable || gone <= before.0 || engine.config().on_budget == OnBudget::LetGo {
             return;
         }
         let kept = |declared: &Declared| declared.programs().all(|(_, program)| is_kept(program, gone));
-        let may_go = self.declared.range(before.1.min(next)..=next).any(|(_, declared)| kept(declared));
+        // One that goes on at a checkpoint of another has nothing else yet, and does not know what allowed the other to release.
+        let known_to_it = if learner.first().at == next { u64::MAX } else { next };
+        let may_go = self.declared.range(before.1.min(next)..=known_to_it).any(|(_, declared)| kept(declared));
         assert!(may_go, "copies: n{node} has released up to {gone}: {:?}", learner.head().declared);
     }
 
