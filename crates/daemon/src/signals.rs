@@ -12,7 +12,7 @@ use std::thread;
 /// supervisor may both send theirs.
 const SAME: u64 = 1_000_000_000;
 
-/// Signals that were caught. They wait until [`Self::each`].
+/// Signals that were caught. They wait until they are looked at.
 #[derive(Debug)]
 pub struct Caught(Signals);
 
