@@ -116,7 +116,7 @@ impl Journal {
         let paths = segment::list(directory)?;
         check_size(directory, &paths, options.most)?;
         let synced = Mark::last(directory)?.unwrap_or(0);
-        let end = End { is_last: false, synced, crashed: left == Left::Crashed };
+        let end = End { is_last: false, synced, may_lack_sectors: options.keep == Keep::Synced };
         let (full, last, records) = read_segments(paths, end, options.keep)?;
         let base =
             full.front().or(last.as_ref().map(|last| &last.segment)).map_or(synced + 1, |segment| segment.first) - 1;

@@ -38,8 +38,8 @@ pub(super) struct End {
     pub is_last: bool,
     /// All records up to this one are known to be synced.
     pub synced: u64,
-    /// The machine has stopped while this was written.
-    pub crashed: bool,
+    /// What was not synced may lack sectors, because the machine may have stopped.
+    pub may_lack_sectors: bool,
 }
 
 /// What stands before all records, the first of which has this number.
@@ -87,7 +87,7 @@ pub(super) fn parse(all: &Bytes, first: u64, end: &End, records: &mut Vec<Bytes>
             Frame::End => return Ok(at),
             //= X07
             Frame::CutOff if open => return Ok(at),
-            Frame::Damaged { torn: true, .. } if open && end.crashed => return Ok(at),
+            Frame::Damaged { torn: true, .. } if open && end.may_lack_sectors => return Ok(at),
             Frame::CutOff if end.is_last => return Err(format!("the record at byte {at} is cut off, and was synced")),
             Frame::CutOff => {
                 return Err(format!("the record at byte {at} is cut off, but others follow in later files"));
