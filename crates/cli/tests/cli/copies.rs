@@ -149,7 +149,7 @@ fn senders_wait_for_copies_that_keep_nothing() {
         kept.seats.iter().map(|seat| (seat.epoch, seat.token)).collect::<Vec<_>>(),
         [(epochs[0], 1), (epochs[1], 2)]
     );
-    assert!(kept.order == empty.order && kept.began.0 == empty.last.0 + 1 && kept.first <= kept.began, "{kept:?}");
+    assert!(kept.order == empty.order && kept.began > empty.last && kept.first <= kept.began, "{kept:?}");
     assert!(kept.held > kept.budget / 2, "a copy sees that a checkpoint is due: {} of {}", kept.held, kept.budget);
     let (last, order) = (kept.last.0, kept.order);
     let mut sender = stage.connect(2);
