@@ -17,7 +17,7 @@ const FIRST: u64 = 7;
 /// Where a promise is broken.
 pub fn run(bytes: &[u8]) {
     let Some(([how, synced], rest)) = bytes.split_first_chunk().map(|(head, rest)| (*head, rest)) else { return };
-    let end = |synced| End { is_last: how & 1 == 0, synced: FIRST - 1 + synced, crashed: how & 2 == 0 };
+    let end = |synced| End { is_last: how & 1 == 0, synced: FIRST - 1 + synced, may_lack_sectors: how & 2 == 0 };
     if how & 4 == 0 {
         let head = frame::segment_head(FIRST);
         return read_back(&[&head[..], rest].concat().into(), &end(u64::from(synced)));
@@ -73,7 +73,7 @@ fn read_damaged(damaged: &Bytes, whole: &[u8], end: &End, records: &[Bytes]) {
             let is_shorter = damaged.len() < whole.len();
             assert!(last >= end.synced || is_shorter && write(&read) == damaged[..], "a synced record was passed over");
             let is_torn = read.len() < records.len() && damaged.len() == whole.len();
-            assert!(!is_torn || end.is_last && end.crashed, "a damaged record was passed over");
+            assert!(!is_torn || end.is_last && end.may_lack_sectors, "a damaged record was passed over");
         }
         Err(what) => assert!(damaged[..] != whole[..], "refused as it was written: {what}"),
     }
