@@ -143,8 +143,10 @@ impl Store {
     /// to be asked again, see [`Self::waits_for`]. A partition whose replica has ended is left out.
     ///
     /// # Errors
-    /// [`StoreError::Layout`] where the store has another number; [`StoreError::Replica`] where the daemons refuse it.
+    /// [`StoreError::Layout`] where the store has another number; [`StoreError::Replica`] where the daemons refuse it, and
+    /// where all partitions have ended: the first one's reason.
     pub fn found(&self) -> Result<bool, StoreError> {
+        self.check()?;
         let given = self.arcs.partitions();
         let goes_on = |at: &usize| self.replica(*at).is_ok();
         let begin = |at| (at, self.begin(at, &Command::Found { partitions: given }));
@@ -306,4 +308,25 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Part
         }
         (started, _) => started,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_whose_partitions_have_all_ended_is_not_found() {
+        let ended = |_| Err(Error::Refused("its directory is a copy".to_owned()));
+        let store = Store {
+            name: "main".to_owned(),
+            arcs: Arcs::new(2),
+            replicas: (1..=2).map(ended).collect(),
+            lasts: true,
+            keeps_checkpoints: true,
+            limits: Limits::default(),
+            under_way: Arc::default(),
+        };
+        let error = store.found().unwrap_err().to_string();
+        assert!(error.starts_with("partition 1: ") && error.contains("is a copy"), "{error}");
+    }
 }
