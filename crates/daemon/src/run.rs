@@ -8,8 +8,8 @@ use crate::{incarnation, metrics, registry, reload, security, tls, votes};
 use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
 use consort_net::{
-    Advisor, BindError, ClientPolicy, Fanout, ListenAddress, NetworkOptions, Options as NetOptions, Peer, Reload,
-    RunError, Security, SocketRole, Sockets, Stop, TlsListen,
+    Advisor, BindError, ClientPolicy, Fanout, ListenAddress, NetworkOptions, OpenError, Options as NetOptions, Peer,
+    Reload, RunError, Security, SocketRole, Sockets, Stop, TlsListen,
 };
 use consort_node::{Identity, Node};
 use consort_paxos::Paxos;
@@ -389,7 +389,9 @@ fn explain(error: &BindError, settings: &Settings) -> Failure {
         BindError::Interface { .. } if settings.from_file => {
             "; name one of them by `interface` below the node, or do without: multicast = \"off\" at the top"
         }
-        BindError::Kept { .. } | BindError::Damaged { .. } if settings.protocol == Protocol::Paxos => {
+        BindError::Journal(OpenError::Kept { .. } | OpenError::Damaged { .. })
+            if settings.protocol == Protocol::Paxos =>
+        {
             "; `consort abandon` moves a node's votes away"
         }
         BindError::PathTooLong { .. } => "; CONSORT_RUNTIME_DIR names another directory",

@@ -1,11 +1,11 @@
 //! Opening the sockets of a node.
 use crate::error::{BindError, SocketRole, refused};
-use crate::journal::Journal;
 use crate::links;
 use crate::listeners::Listener;
 use crate::options::{Dialect, Fanout, ListenAddress, NetworkOptions, Options, Peer};
 use crate::{probe, sources, sys};
 use bytes::Bytes;
+use consort_journal::Journal;
 use consort_types::{Incarnation, NodeId};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::collections::BTreeSet;

@@ -20,7 +20,6 @@ use crate::driver_packets::DriverPackets;
 use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
-use crate::journal::JournalWriter;
 use crate::links::Links;
 use crate::outbox::{ExitSockets, Outbox};
 use crate::path_mtu::PathMtus;
@@ -32,6 +31,7 @@ use crate::spool::Spool;
 use crate::stop::Stop;
 use crate::users::Users;
 use crate::wake::Wake;
+use consort_journal::JournalWriter;
 use consort_node::{Disconnect, DisconnectReason, Effect, Engine, Lag, Lane, Node, OUTPUT_PIECES, Reading};
 use consort_types::{ClientId, Instant, NodeId};
 use mio::{Token, Waker};
@@ -209,7 +209,8 @@ impl<E: Engine> Driver<E> {
         let found = journal.as_mut().map(|journal| journal.take_records()).filter(|found| !found.is_empty());
         let found = found.unwrap_or(carried);
         let waker = Arc::new(wake.waker(HELPERS)?);
-        let records = journal.map(|journal| journal.start(Arc::clone(&waker))).transpose()?;
+        let to_wake = Arc::clone(&waker);
+        let records = journal.map(|journal| journal.start(move || to_wake.wake())).transpose()?;
         let link = |listener| {
             Links::new(
                 identity,
@@ -589,7 +590,7 @@ impl<E: Engine> Driver<E> {
     fn note_written(&mut self) -> Result<(), RunError> {
         while let Some(writer) = &mut self.records {
             let done = writer.next_done();
-            let failed = |source| RunError::Persist { path: writer.path.clone(), source };
+            let failed = |source| RunError::Persist { path: writer.path().to_owned(), source };
             let Some(ticket) = done.map_err(failed)? else { break };
             self.node.handle_persisted(self.now, ticket);
             self.drain()?;

@@ -19,7 +19,6 @@
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `rings`, `users` | connections, their bytes in and out, also through shared memory; who may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
-//! | `journal` | durable records: segments, one sync for many |
 //! | `advisor` | what a registry outside of the order says, taken up by the loop |
 //! | [`raw`] | the floor: what these sockets do without any protocol |
 //! | `sys` | the kernel's calls that no safe crate offers, and the memory that receives; the only `unsafe` here |
@@ -42,7 +41,6 @@ mod error;
 mod fragments;
 mod idle;
 mod inbox;
-mod journal;
 mod links;
 mod listeners;
 mod options;
@@ -63,11 +61,11 @@ mod wake;
 
 pub use advisor::Advisor;
 pub use bind::{FanoutChoice, Sockets};
+pub use consort_journal::{Keep, OpenError, Records, adopt};
 pub use consort_node::{Advice, ClientPolicy};
 pub use consort_tls::{ServerTls, TlsError};
 pub use driver::run;
 pub use error::{BindError, Interface, RunError, SocketRole};
-pub use journal::{Keep, Records, adopt};
 pub use links::LINK_MESSAGE_MAX;
 pub use options::{
     CLIENT_HOST_TIMEOUT, Dialect, Fanout, IdleProfile, ListenAddress, NetworkOptions, Options, Peer, RECEIVE_BUFFER,

@@ -1,7 +1,7 @@
 //! What a driver is told: addresses, how to fan out, how to wait.
 use crate::advisor::Advisor;
-use crate::journal::Records;
 use crate::reload::Reload;
+use consort_journal::Records;
 use consort_seal::{KeyRing, Salt};
 use consort_tls::ServerTls;
 use consort_types::NodeId;

@@ -4,8 +4,8 @@ use crate::pieces;
 use bytes::Bytes;
 use frame::{End, SECTOR, SEGMENT_HEAD};
 
-// The driver's own file: all else that it is made of reads nothing from a disk.
-#[path = "../../../crates/net/src/journal/frame.rs"]
+// The journal's own file, which its crate keeps to itself.
+#[path = "../../../crates/journal/src/frame.rs"]
 mod frame;
 
 /// The number of the first record.

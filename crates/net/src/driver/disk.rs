@@ -1,7 +1,7 @@
 //! What the driver says of the disk that keeps records: that it takes nothing, or that it hangs.
 use super::Driver;
 use super::log::LOOK;
-use crate::journal::JournalWriter;
+use consort_journal::JournalWriter;
 use consort_node::Engine;
 use consort_types::Instant;
 use std::io::{self, ErrorKind};
@@ -34,7 +34,7 @@ impl DiskTrouble {
     }
 
     fn text(&self, writer: &JournalWriter, waited: Duration) -> String {
-        let (path, seconds) = (writer.path.display(), waited.as_secs());
+        let (path, seconds) = (writer.path().display(), waited.as_secs());
         match self {
             Self::Refuses { why, remedy } => {
                 format!("{path} takes nothing for {seconds} s: {why}; this node votes for nothing meanwhile; {remedy}")
@@ -70,7 +70,7 @@ impl<E: Engine> Driver<E> {
         let (is_new, is_over) = (trouble != self.disk.said, trouble.is_none() && self.disk.said.is_some());
         match &trouble {
             Some(trouble) if is_new => tracing::warn!("{}", trouble.text(writer, waited)),
-            None if is_over => tracing::info!(path = %writer.path.display(), "the disk takes records again"),
+            None if is_over => tracing::info!(path = %writer.path().display(), "the disk takes records again"),
             _ => {}
         }
         let shown = trouble.is_some() || is_over;

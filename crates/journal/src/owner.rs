@@ -31,7 +31,7 @@ const UNKNOWN: &str = "unknown";
 /// A file that is longer was written by no daemon.
 const LONGEST: u64 = 1 << 12;
 
-/// Where an engine's records are kept, and how.
+/// Where records are kept, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Records {
     /// The directory; it is made where it does not exist.
@@ -191,8 +191,8 @@ impl Owner {
 /// is, and when the machine started that wrote them.
 ///
 /// # Errors
-/// Those of the disk, and a directory that is not this node's.
-pub fn adopt(options: &Records) -> Result<(), crate::BindError> {
+/// Those of the disk, and a directory that is not this node's or names no owner.
+pub fn adopt(options: &Records) -> Result<(), crate::OpenError> {
     let adopt = || {
         let (lines, _) = Lines::of(options)?.ok_or(Unusable::Unnamed)?;
         let options = Records { keep: lines.keep, ..options.clone() };

@@ -3,10 +3,10 @@
 use super::{Journal, lacks_descriptors};
 use bytes::Bytes;
 use consort_types::{Instant, Ticket};
-use mio::Waker;
 use std::collections::VecDeque;
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -30,11 +30,23 @@ enum Report {
     Failed(io::Error),
 }
 
+/// Wakes the loop from the helper thread.
+#[derive(Clone)]
+struct Wake(Arc<dyn Fn() -> io::Result<()> + Send + Sync>);
+
+impl fmt::Debug for Wake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Wake")
+    }
+}
+
 /// The loop's end of the helper thread. What waits in it is bounded by the engine, which is notified
 /// of each record that is kept.
+///
+/// To drop it takes until everything that was asked for is written and synced, or cannot be.
 #[derive(Debug)]
-pub(crate) struct JournalWriter {
-    pub(crate) path: PathBuf,
+pub struct JournalWriter {
+    path: PathBuf,
     orders: Option<Sender<WriteOrder>>,
     done: Receiver<Report>,
     /// Writes that are not reported as done, and since when they wait.
@@ -42,18 +54,23 @@ pub(crate) struct JournalWriter {
     /// Why the disk takes nothing now.
     refusal: Option<io::Error>,
     thread: Option<JoinHandle<()>>,
-    /// Kept so that the thread's last wake-up is not lost with its waker.
-    _waker: Arc<Waker>,
+    /// Kept so that the thread's last wake-up is not lost with what wakes.
+    _wake: Wake,
 }
 
 impl Journal {
-    /// Starts the helper thread; it wakes the loop by `waker` whenever something is done.
-    pub(crate) fn start(self, waker: Arc<Waker>) -> io::Result<JournalWriter> {
+    /// Starts the helper thread, which is named `records`. It calls `wake` whenever something is done, or the disk refuses
+    /// or fails; then [`JournalWriter::next_done`] says what. Where `wake` fails the thread ends, and writes nothing more.
+    ///
+    /// # Errors
+    /// No thread could be started.
+    pub fn start(self, wake: impl Fn() -> io::Result<()> + Send + Sync + 'static) -> io::Result<JournalWriter> {
+        let wake = Wake(Arc::new(wake));
         let (orders, to_do) = channel();
         let (results, done) = channel();
         let path = self.options.directory.clone();
         let queue = Queue { orders: VecDeque::new(), written: Vec::new(), to_sync: false };
-        let worker = JournalWorker { journal: self, queue, results, waker: Arc::clone(&waker), waits: false };
+        let worker = JournalWorker { journal: self, queue, results, wake: wake.clone(), waits: false };
         let work = move || worker.work(&to_do);
         let thread = std::thread::Builder::new().name("records".to_owned()).spawn(work)?;
         Ok(JournalWriter {
@@ -63,29 +80,35 @@ impl Journal {
             waiting: VecDeque::new(),
             refusal: None,
             thread: Some(thread),
-            _waker: waker,
+            _wake: wake,
         })
     }
 }
 
 impl JournalWriter {
-    /// Has a record written; [`Self::next_done`] returns its ticket when it is. Tickets go on from those of the records that
-    /// were found.
-    pub(crate) fn write(&mut self, now: Instant, ticket: Ticket, record: Bytes, sync: bool) {
+    /// The directory of the records.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Has a record of at most 64 MiB written, and with `sync` also synced; [`Self::next_done`] returns its ticket when it
+    /// is. Tickets go on from those of the records that were found. `now` is what [`Self::waits_since`] returns while this
+    /// is the oldest one that waits.
+    pub fn write(&mut self, now: Instant, ticket: Ticket, record: Bytes, sync: bool) {
         self.waiting.push_back((ticket, now));
         self.order(WriteOrder::Write { ticket, record, sync });
     }
 
-    /// Records up to this one may go.
-    pub(crate) fn trim(&self, up_to: Ticket) {
+    /// Records up to this one may go; they go by whole segments, so that some may be found again.
+    pub fn trim(&self, up_to: Ticket) {
         self.order(WriteOrder::Trim { up_to });
     }
 
-    /// The next write that is done, in the order in which they were asked for.
+    /// The next write that is done, in the order in which they were asked for; none where no further one is done yet.
     ///
     /// # Errors
     /// The first failure that trying again does not help against; nothing is written after it.
-    pub(crate) fn next_done(&mut self) -> io::Result<Option<Ticket>> {
+    pub fn next_done(&mut self) -> io::Result<Option<Ticket>> {
         while let Ok(report) = self.done.try_recv() {
             match report {
                 Report::Done(ticket) => {
@@ -101,13 +124,14 @@ impl JournalWriter {
         Ok(None)
     }
 
-    /// Since when the oldest write waits, if one does.
-    pub(crate) fn waits_since(&self) -> Option<Instant> {
+    /// Since when the oldest write waits, by the caller's clock, if one does. [`Self::next_done`] brings it up to date.
+    pub fn waits_since(&self) -> Option<Instant> {
         self.waiting.front().map(|(_, since)| *since)
     }
 
-    /// Why the disk takes nothing now, if it refuses writes.
-    pub(crate) const fn refusal(&self) -> Option<&io::Error> {
+    /// Why the disk takes nothing now, if it refuses writes: room has to be made, a limit raised, or files closed. It is
+    /// tried again each 250 ms. [`Self::next_done`] brings it up to date.
+    pub const fn refusal(&self) -> Option<&io::Error> {
         self.refusal.as_ref()
     }
 
@@ -132,7 +156,7 @@ struct JournalWorker {
     journal: Journal,
     queue: Queue,
     results: Sender<Report>,
-    waker: Arc<Waker>,
+    wake: Wake,
     /// The disk has refused what waits.
     waits: bool,
 }
@@ -152,7 +176,7 @@ impl JournalWorker {
             // What is written is synced and reported also where the rest has to wait.
             let outcome = self.finish().and(outcome);
             let failed = self.report(outcome);
-            if self.waker.wake().is_err() || failed {
+            if (self.wake.0)().is_err() || failed {
                 return;
             }
         }

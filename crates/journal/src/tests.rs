@@ -1,14 +1,14 @@
 use super::frame::{HEAD, RECORD_MAX, SECTOR, SEGMENT_HEAD};
 use super::*;
 use consort_types::Instant;
-use mio::{Poll, Token, Waker};
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
+use std::sync::mpsc::{Receiver, channel};
 
-fn waker() -> (Poll, Waker) {
-    let poll = Poll::new().unwrap();
-    let waker = Waker::new(poll.registry(), Token(0)).unwrap();
-    (poll, waker)
+/// What the helper thread wakes with, and where each wake-up arrives.
+fn wake() -> (Receiver<()>, impl Fn() -> io::Result<()> + Send + Sync + 'static) {
+    let (wake, woken) = channel();
+    (woken, move || wake.send(()).map_err(io::Error::other))
 }
 
 fn options(directory: &Path) -> Records {
@@ -18,10 +18,10 @@ fn options(directory: &Path) -> Records {
 
 /// Writes `n` records of `len` bytes behind those that are there, and waits for them.
 fn write(path: &Path, n: u64, len: usize, trimmed: u64) {
-    let (_poll, waker) = waker();
+    let (_woken, wake) = wake();
     let mut journal = Journal::open(&options(path)).unwrap();
     let found = journal.take_records().len() as u64;
-    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    let mut writer = journal.start(wake).unwrap();
     (1..=n).for_each(|t| writer.write(Instant::ZERO, Ticket(found + t), vec![t as u8; len].into(), t == n));
     writer.trim(Ticket(trimmed));
     drop(writer);
@@ -83,12 +83,12 @@ fn what_is_written_is_found_again_in_order() {
 #[test]
 fn completions_come_in_order_and_wake_the_loop() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut poll, waker) = waker();
-    let mut writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
+    let (woken, wake) = wake();
+    let mut writer = Journal::open(&options(folder.path())).unwrap().start(wake).unwrap();
     (1..=900).for_each(|t| writer.write(Instant::ZERO, Ticket(t), Bytes::from_static(b"record"), true));
-    let (mut done, mut events) = (Vec::new(), mio::Events::with_capacity(4));
+    let mut done = Vec::new();
     while done.len() < 900 {
-        poll.poll(&mut events, None).unwrap();
+        woken.recv().unwrap();
         done.extend(std::iter::from_fn(|| writer.next_done().unwrap()).map(|ticket| ticket.0));
     }
     assert_eq!(done, (1..=900).collect::<Vec<_>>());
@@ -342,11 +342,11 @@ fn a_directory_of_a_size_that_cannot_be_is_refused_unread() {
 
 #[test]
 fn a_record_that_would_be_refused_later_is_not_written() {
-    let (mut poll, waker) = waker();
+    let (woken, wake) = wake();
     let folder = tempfile::tempdir().unwrap();
-    let mut writer = Journal::open(&options(folder.path())).unwrap().start(std::sync::Arc::new(waker)).unwrap();
+    let mut writer = Journal::open(&options(folder.path())).unwrap().start(wake).unwrap();
     writer.write(Instant::ZERO, Ticket(1), vec![0; RECORD_MAX + 1].into(), true);
-    poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+    woken.recv().unwrap();
     assert_eq!(writer.next_done().unwrap_err().kind(), ErrorKind::InvalidData);
 }
 
@@ -408,7 +408,7 @@ fn what_is_no_directory_is_refused() {
 
 #[test]
 fn a_full_disk_at_the_start_is_told_with_the_remedy() {
-    let of = |kind: ErrorKind| BindError::Records { path: "/state/votes".into(), source: kind.into() }.to_string();
+    let of = |kind: ErrorKind| OpenError::Records { path: "/state/votes".into(), source: kind.into() }.to_string();
     let full = of(ErrorKind::StorageFull);
     assert!(full.starts_with("cannot use the records in /state/votes: "), "{full}");
     assert!(full.ends_with("; free some space and start again"), "{full}");
@@ -418,13 +418,13 @@ fn a_full_disk_at_the_start_is_told_with_the_remedy() {
 
 /// Takes one record, with another file in the place of the segment; returns how that failed.
 fn fail_by(file: &str) -> io::Error {
-    let (mut poll, waker) = waker();
+    let (woken, wake) = wake();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(&options(folder.path())).unwrap();
     journal.last.file = OpenOptions::new().write(true).open(file).unwrap();
-    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    let mut writer = journal.start(wake).unwrap();
     writer.write(Instant::ZERO, Ticket(1), Bytes::from_static(b"record"), true);
-    poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+    woken.recv().unwrap();
     let error = writer.next_done().unwrap_err();
     writer.write(Instant::ZERO, Ticket(2), Bytes::from_static(b"record"), true);
     assert_eq!(writer.next_done().unwrap(), None, "nothing is written after it");
@@ -451,13 +451,13 @@ fn an_error_of_the_device_is_reported() {
 
 #[test]
 fn a_full_disk_is_named_and_nothing_counts_as_written() {
-    let (mut poll, waker) = waker();
+    let (woken, wake) = wake();
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(&options(folder.path())).unwrap();
     journal.last.file = OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let mut writer = journal.start(std::sync::Arc::new(waker)).unwrap();
+    let mut writer = journal.start(wake).unwrap();
     writer.write(Instant(7), Ticket(1), Bytes::from_static(b"record"), true);
-    poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+    woken.recv().unwrap();
     assert!(matches!(writer.next_done(), Ok(None)), "it waits");
     assert_eq!(writer.refusal().map(io::Error::kind), Some(ErrorKind::StorageFull));
     assert_eq!(writer.waits_since(), Some(Instant(7)));

@@ -1,4 +1,8 @@
-//! Durable records: an append-only log of segments, written and synced on a helper thread so that no disk stalls the loop.
+//! Durable records: an append-only log of segments, written and synced on a helper thread so that no disk stalls the loop
+//! that asks for them.
+//!
+//! [`Journal::open`] reads what a directory holds and checks whose it is. [`Journal::start`] makes it a [`JournalWriter`],
+//! which takes records and reports them in order once they are written, and synced where that was asked for.
 //!
 //! | module | what |
 //! |---|---|
@@ -7,9 +11,13 @@
 //! | `mark` | up to which record all are synced |
 //! | `owner` | whose the directory is, how it is kept, and whether the machine has stopped since |
 //! | `writer` | the helper thread: many records a sync, and patience where the disk takes nothing |
+//! | `error` | why a directory cannot be used, and what to do about it |
 //!
 //! Records are numbered through all incarnations; a segment is named after its first. Whole segments go when all their
 //! records are trimmed, so that an engine may see some trimmed records again after a restart.
+#![allow(clippy::disallowed_methods, reason = "the helper thread sleeps while the disk takes nothing")]
+
+mod error;
 mod frame;
 mod mark;
 mod owner;
@@ -18,14 +26,14 @@ mod segment;
 mod tests;
 mod writer;
 
+pub use error::{OpenError, room_hint};
 pub use owner::{Keep, Records, adopt};
-pub(crate) use writer::JournalWriter;
+pub use writer::JournalWriter;
 
 use self::frame::End;
 use self::mark::Mark;
 use self::owner::{Left, Owner};
 use self::segment::{OpenSegment, Segment, Spare};
-use crate::error::BindError;
 use bytes::Bytes;
 use consort_types::{Incarnation, Ticket};
 use std::collections::VecDeque;
@@ -36,7 +44,7 @@ use std::path::{Path, PathBuf};
 
 /// The records of earlier incarnations, and the segments that take those of this one.
 #[derive(Debug)]
-pub(crate) struct Journal {
+pub struct Journal {
     options: Records,
     directory: Directory,
     owner: Owner,
@@ -99,7 +107,10 @@ impl From<io::Error> for Unusable {
 impl Journal {
     /// Opens or makes the directory. A record at the end that was only half written is taken off: nobody was told that it
     /// was durable. What cannot be right in any other way is left as it is.
-    pub(crate) fn open(options: &Records) -> Result<Self, BindError> {
+    ///
+    /// # Errors
+    /// [`OpenError`] says what is wrong with the directory, and what to do about it.
+    pub fn open(options: &Records) -> Result<Self, OpenError> {
         Self::read(options).map_err(|wrong| unusable(options, wrong))
     }
 
@@ -141,12 +152,12 @@ impl Journal {
     }
 
     /// The incarnation that found the directory to be a copy of the one that a daemon wrote; 0 for none.
-    pub(crate) const fn copied(&self) -> Incarnation {
+    pub const fn copied(&self) -> Incarnation {
         self.owner.copied
     }
 
-    /// The records that were found, oldest first: they have the tickets from 1 on.
-    pub(crate) fn take_records(&mut self) -> Vec<Bytes> {
+    /// The records that were found, oldest first: they have the tickets from 1 on. A second call returns none.
+    pub fn take_records(&mut self) -> Vec<Bytes> {
         std::mem::take(&mut self.records)
     }
 
@@ -239,16 +250,16 @@ impl Journal {
     }
 }
 
-fn unusable(options: &Records, wrong: Unusable) -> BindError {
+fn unusable(options: &Records, wrong: Unusable) -> OpenError {
     let path = options.directory.clone();
     match wrong {
-        Unusable::Failed(source) => BindError::Records { path, source },
-        Unusable::Damaged(path, what) => BindError::Damaged { path, what },
-        Unusable::Kept(was) => BindError::Kept { path, was, now: options.keep.name() },
-        Unusable::Unnamed => BindError::Unnamed { path },
+        Unusable::Failed(source) => OpenError::Records { path, source },
+        Unusable::Damaged(path, what) => OpenError::Damaged { path, what },
+        Unusable::Kept(was) => OpenError::Kept { path, was, now: options.keep.name() },
+        Unusable::Unnamed => OpenError::Unnamed { path },
         Unusable::Foreign { cluster, node } => {
             let (me, my_cluster) = (options.node, options.cluster.clone());
-            BindError::Foreign { path, node, cluster, me, my_cluster }
+            OpenError::Foreign { path, node, cluster, me, my_cluster }
         }
     }
 }
