@@ -46,10 +46,17 @@ applied. Prints a line that begins with `ready:` once it is up to date.
                      ~/.local/state/consort, by the port of --listen]. Elsewhere
                      a stop of all servers loses what came since the last
                      checkpoint, and without --state everything
+  --durable          where the daemons' order forgets (`ring` and others): answer
+                     a write once a majority of the copies has synced it, so
+                     that it outlives the loss of every process; give --copies
+                     and --state, and start as many servers for the beginning
   --copies N         number of servers with such a directory; the first server
                      says it for ever [as many as there are daemons that vote]
   --copy N           be the copy that has this number, because its
-                     directory is lost or not used any more
+                     directory is lost or not used any more [with --durable
+                     that of the daemon's node]
+  --force            with --durable, once: go on though a majority of the
+                     directories is lost; what only those had is lost
   --transfer IP:PORT where servers on other machines fetch checkpoints of this
                      one, the partitions at ports from PORT on;
                      who connects there can read the store
@@ -173,6 +180,8 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
             session: SessionOptions::default(),
             partitions: 4,
             founders: 1,
+            durable: false,
+            force: false,
             copies: 0,
             copy: None,
             transfer_at: None,
@@ -197,6 +206,8 @@ impl Options {
             "--name" => store.name = args.text()?,
             "--partitions" => store.partitions = args.number(1..=u64::from(consort_kv::arcs::PARTITIONS_MAX))? as u16,
             "--state" => store.state = Some(args.path()?),
+            "--durable" => store.durable = true,
+            "--force" => store.force = true,
             "--copies" => store.copies = args.number(1..=128)? as u16,
             "--copy" => store.copy = Some(args.number(1..=128)? as u16),
             "--transfer" => {

@@ -29,9 +29,14 @@ pub struct StoreOptions {
     pub partitions: u16,
     /// The number of servers that begin the store together, where the order forgets.
     pub founders: usize,
-    /// How many copies of the store there are, where the order lasts; 0 for as many as there are daemons that vote.
+    /// Where the order forgets: a write is answered once a majority of the copies has synced it.
+    pub durable: bool,
+    /// A server that is durable goes on without what is missing, once.
+    pub force: bool,
+    /// How many copies of the store there are, where the order lasts or servers are durable; 0 for as many as there are daemons
+    /// that vote.
     pub copies: u16,
-    /// This server is to be the copy that has this number, where the order lasts.
+    /// This server is to be the copy that has this number.
     pub copy: Option<u16>,
     /// Where other servers fetch checkpoints, where the order lasts; its port is that of the first partition, 0 for free ones.
     pub transfer_at: Option<SocketAddr>,
@@ -298,7 +303,8 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Part
         .checkpoint_every(options.checkpoint_every);
     let start = |state: Option<&PathBuf>| {
         let directory = state.map(|state| state.join(format!("partition-{partition}")));
-        let replica = directory.into_iter().fold(replica.clone(), Options::checkpoints);
+        let mut replica = directory.into_iter().fold(replica.clone(), Options::checkpoints);
+        (replica.durable, replica.force) = (options.durable, options.force);
         Replica::start(Partition::default(), &group, replica)
     };
     Ok(match (start(options.state.as_ref()), &options.usual_state) {

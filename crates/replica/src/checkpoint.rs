@@ -3,7 +3,8 @@
 //! A file begins with eight bytes that name its format; then the length of the head, the head, and the machine; the last
 //! four bytes are the CRC-32 of all before. There are two kinds of heads: [`Line`]s, where the order forgets (`CONSREP1`),
 //! and positions of a log that lasts (`CONSREP2`).
-use crate::frame::{put_line, read_line, read_u128};
+use crate::codec::read_u128;
+use crate::frame::{put_line, read_line};
 use crate::gift::{put_seen, read_seen};
 use crate::line::{Line, ReplicaId, Seen};
 use crate::machine::StateMachine;

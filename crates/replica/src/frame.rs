@@ -1,4 +1,6 @@
 //! What replicas tell each other, as bytes. Whatever comes is a frame or a [`Malformed`].
+use crate::codec::{read_count, read_u128};
+use crate::durable::Said;
 use crate::line::{Digest, Line, Origin, Point, ReplicaId};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort::Place;
@@ -18,6 +20,7 @@ const CUT: u8 = 6;
 const CLAIM: u8 = 7;
 const OPEN: u8 = 8;
 const NUMBERED: u8 = 9;
+const SAID: u8 = 10;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +64,8 @@ pub(crate) enum Frame {
         number: u64,
         body: Bytes,
     },
+    /// Between durable copies.
+    Said(Box<Said>),
 }
 
 /// Who goes on in a new view says on what. Where two lines go on in one view, the later one counts.
@@ -164,6 +169,10 @@ impl Frame {
                 put_place(&mut out, *epoch);
                 out.extend_from_slice(body);
             }
+            Self::Said(said) => {
+                out.put_u8(SAID);
+                said.put(&mut out);
+            }
         }
         out.freeze()
     }
@@ -193,6 +202,7 @@ impl Frame {
                 let epoch = read_place(&mut reader)?;
                 return Ok(Self::Numbered { origin, epoch, number, body: bytes.slice(reader.at()..) });
             }
+            SAID => Self::Said(Box::new(Said::read(&mut reader, bytes)?)),
             _ => return Err(Malformed { what: "kind", at: 0 }),
         };
         reader.end("end of frame")?;
@@ -288,17 +298,6 @@ pub(crate) fn read_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
     Ok(Line { history, epoch, step, end, current, firm })
 }
 
-pub(crate) fn read_u128(reader: &mut Reader<'_>, what: &'static str) -> Result<u128, Malformed> {
-    let high = reader.u64(what)?;
-    Ok(u128::from(high) << 64 | u128::from(reader.u64(what)?))
-}
-
-/// A count of things of which each has so many bytes at least.
-pub(crate) fn read_count(reader: &mut Reader<'_>, least: usize, what: &'static str) -> Result<usize, Malformed> {
-    let count = reader.u32(what)? as usize;
-    if count.saturating_mul(least) > reader.left() { Err(reader.bad(what)) } else { Ok(count) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,6 +336,7 @@ mod tests {
                 number: 8,
                 body: Bytes::from_static(b"set"),
             },
+            Frame::Said(Box::new(Said::Synced { term: 4, copy: 2, index: 8 })),
         ]
     }
 
@@ -368,6 +368,6 @@ mod tests {
                 let _ = Frame::decode(&changed.into());
             }
         }
-        assert!(Frame::decode(&Bytes::from_static(b"\x0a")).is_err());
+        assert!(Frame::decode(&Bytes::from_static(b"\x0b")).is_err());
     }
 }

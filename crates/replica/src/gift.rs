@@ -1,6 +1,7 @@
 //! A gift on its way: chunks in private messages, numbered, each acknowledged.
+use crate::codec::{read_count, read_u128};
 use crate::engine::{Base, Gift};
-use crate::frame::{self, Claim, Hello, Peer, put_line, read_count, read_line, read_u128};
+use crate::frame::{Claim, Hello, Peer, put_line, read_line};
 use crate::line::{Entry, Origin, ReplicaId, Seen, SeenOf};
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use consort::{ClientId, NodeId};
@@ -250,7 +251,7 @@ pub(crate) fn read_seen(reader: &mut Reader<'_>) -> Result<Seen, Malformed> {
     let of = |reader: &mut Reader<'_>| {
         let origin = Origin(read_u128(reader, "origin")?);
         let (all_to, last) = (reader.u64("all to")?, reader.u64("last")?);
-        let ahead = frame::read_count(reader, 8, "numbers ahead")?;
+        let ahead = crate::codec::read_count(reader, 8, "numbers ahead")?;
         let ahead = (0..ahead).map(|_| reader.u64("number ahead")).collect::<Result<_, _>>()?;
         Ok((origin, SeenOf { all_to, ahead, last }))
     };

@@ -1,4 +1,5 @@
-//! Replicas on an order that lasts: `paxos` with storage `sync` or `async`. The rules are in docs/protocols/replicas.md.
+//! Replicas whose history is a log that lasts: that of the daemons (`paxos` with storage `sync` or `async`), or their own, if
+//! they are durable. The rules are in docs/protocols/replicas.md.
 #[cfg(test)]
 mod broken;
 mod driver;
@@ -13,12 +14,13 @@ mod tests;
 mod transfer;
 
 use crate::checkpoint::Checkpoints;
+use crate::durable::{OwnLog, Wanted};
 use crate::line::Origin;
 use crate::machine::StateMachine;
 use crate::options::{Error, Options};
 use crate::shared::{Request, Shared};
 use consort::{Client, Event, GroupName};
-use driver::{Driver, Parts};
+use driver::{Driver, Parts, Source};
 use engine::{Engine, Progress};
 use head::Head;
 use identity::Identity;
@@ -83,21 +85,38 @@ impl Beginning {
     ///
     /// # Errors
     /// [`Error::Checkpoints`]: the directory is another's or damaged, or the machine takes none of the checkpoints.
-    pub fn load<M: StateMachine>(link: Link, checkpoints: Checkpoints, machine: &mut M) -> Result<Self, Error> {
+    pub fn load<M: StateMachine>(
+        link: Link,
+        checkpoints: Checkpoints,
+        is_durable: bool,
+        machine: &mut M,
+    ) -> Result<Self, Error> {
         let directory = checkpoints.directory().to_owned();
         let failed = |error: io::Error| Error::Checkpoints { directory: directory.clone(), why: error.to_string() };
         let identity = Identity::load(&directory).map_err(failed)?;
+        if let Some(identity) = identity.as_ref().filter(|_| is_durable) {
+            let why = format!(
+                "it has a state of the order {:016x}, which the daemons kept; run them as before (`paxos` with storage sync or \
+                 async), or give this server an empty directory",
+                identity.order
+            );
+            return Err(Error::Checkpoints { directory, why });
+        }
         let head: Option<Head> = checkpoints.load(machine).map_err(failed)?;
         let heads: Vec<Head> = checkpoints.heads().map_err(failed)?;
-        let order = identity.as_ref().map(|identity| identity.order);
+        let order = match (&identity, is_durable) {
+            (Some(identity), _) => Some(identity.order),
+            (None, true) => heads.first().map(|head| head.order),
+            (None, false) => None,
+        };
         if let Some(other) = heads.iter().chain(&head).find(|head| Some(head.order) != order) {
             let why = match order {
                 None => "there are checkpoints, and no file `identity` that says whose they are; give back the whole \
                          directory, or an empty one"
                     .to_owned(),
                 Some(order) => format!(
-                    "a checkpoint is of the order {:016x}, and the file `identity` of the order {order:016x}: files of two \
-                     directories were put together; give back the whole directory, or an empty one",
+                    "a checkpoint is of the order {:016x}, and another file of the order {order:016x}: files of two directories \
+                     were put together; give back the whole directory, or an empty one",
                     other.order
                 ),
             };
@@ -126,14 +145,27 @@ impl Beginning {
         let Self { link, checkpoints, identity, head, heads } = self;
         let directory = checkpoints.directory().to_owned();
         if options.founders > 1 {
-            tracing::warn!("group {group}: founders mean nothing here: the order lasts, and copies count instead");
+            tracing::warn!("group {group}: founders mean nothing here: copies count instead");
         }
         let (address, served) = listen(&options, &directory, &group)?;
         let name = options.server.clone().unwrap_or_else(|| name_of(&directory));
         let kept = heads.iter().map(|head| head.progress.next.position).collect();
         let mark = identity::mark(checkpoints.lock()).map_err(|error| Error::directory(&directory, &error))?;
         let serial = heads.iter().map(|head| head.serial).max().unwrap_or(0);
-        let order = identity.as_ref().map_or(0, |identity| identity.order);
+        let order =
+            identity.as_ref().map(|identity| identity.order).or(heads.first().map(|head| head.order)).unwrap_or(0);
+        let state = head.as_ref().map(|head| (head.progress.next.position.saturating_sub(1), head.order));
+        let source = if options.durable {
+            let node = link.seen().map_or(1, |client| client.welcome().daemon.node.0);
+            let (label, address) = (name.clone(), address.clone());
+            let (group, directory, options) = (&group, &*directory, &options);
+            let wake = Arc::downgrade(&shared);
+            let wanted = Wanted { group, directory, options, node, label, address, state };
+            let own = OwnLog::open(wanted, move || wake.upgrade().into_iter().for_each(|shared| shared.wake()))?;
+            Source::Own(Box::new(own))
+        } else {
+            Source::Daemons
+        };
         let has_state = head.is_some();
         let progress = head.map_or_else(Progress::default, |head| head.progress);
         let engine = Engine::new(origin, progress);
@@ -152,6 +184,7 @@ impl Beginning {
             has_state,
             mark,
             shared_directory,
+            source,
             _served: served,
         };
         let driver = Driver::new(parts, driver::keeping(kept, order, serial));

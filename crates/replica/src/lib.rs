@@ -73,9 +73,11 @@
 #![allow(clippy::disallowed_methods)]
 
 mod checkpoint;
+mod codec;
 mod cut;
 mod donation;
 mod driver;
+mod durable;
 mod engine;
 mod frame;
 mod gift;

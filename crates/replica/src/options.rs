@@ -40,11 +40,15 @@ pub struct Options {
     /// A checkpoint is made behind this number of commands; 10,000. Where the order lasts one is also due behind 16 MiB of commands,
     /// after five minutes, and when the log is filled by a sixteenth of its budget.
     pub checkpoint_every: u64,
-    /// Where the order lasts: how many copies of the state there are. The first replica of a group decides it for ever; 0 for
+    /// Where the order forgets: a command is answered once a majority of [`Self::copies`] has synced it, so that what was
+    /// answered outlives the loss of every process. Each replica has a directory then.
+    pub durable: bool,
+    /// Where the order lasts, or replicas are durable: how many copies of the state there are. The first replica of a group decides it for ever; 0 for
     /// as many as there are daemons that vote. The log lets nothing go that a majority of the copies lacks.
     pub copies: u16,
     /// Where the order lasts: this replica is to be the copy that has this number, also if another one was. For
-    /// the operator who knows that the directory of the one before is lost, or is not used any more.
+    /// the operator who knows that the directory of the one before is lost, or is not used any more. Durable replicas have the
+    /// number of their daemon's node without it.
     pub copy: Option<u16>,
     /// Where the order lasts: where other replicas fetch checkpoints; a free port of 127.0.0.1. Who can connect there can
     /// read the state.
@@ -70,6 +74,7 @@ impl Options {
             transfer_rate: 4 << 20,
             checkpoints: None,
             checkpoint_every: 10_000,
+            durable: false,
             copies: 0,
             copy: None,
             transfer_at: None,
@@ -120,6 +125,13 @@ impl Options {
         Self { checkpoints: Some(directory.into()), ..self }
     }
 
+    /// Answers a command once a majority of this number of copies has synced it, where the order forgets; see
+    /// [`Self::durable`].
+    #[must_use]
+    pub fn durable(self, copies: u16) -> Self {
+        Self { durable: true, copies, ..self }
+    }
+
     /// How many copies of the state there are, where the order lasts.
     #[must_use]
     pub fn copies(self, copies: u16) -> Self {
@@ -166,12 +178,15 @@ pub enum Error {
         /// What is wrong.
         why: String,
     },
-    /// The daemons' order lasts, and this replica has no directory.
+    /// The daemons' order lasts, or replicas are durable, and this replica has no directory.
     #[error(
-        "the daemons keep an order that lasts, and replicas on it have a directory each, so that nothing that was answered \
-         is lost; give this one a directory (`Options::checkpoints`, `--state`)"
+        "replicas whose answers outlive the loss of every process have a directory each; give this one a directory \
+         (`Options::checkpoints`, `--state`)"
     )]
     NoDirectory,
+    /// Replicas cannot be durable as was asked.
+    #[error("durable replicas: {0}")]
+    Durable(&'static str),
     /// The command was not sent: this replica is not up to date, or nothing is ordered here.
     #[error("the command was not sent: {0}")]
     Outside(String),

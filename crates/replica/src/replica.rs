@@ -61,8 +61,8 @@ impl<M: StateMachine> Replica<M> {
     ///
     /// # Errors
     /// [`Error::Checkpoints`] where the directory cannot be used, or the machine takes none of the checkpoints that are
-    /// whole; [`Error::NoDirectory`] where the order lasts and there is none; [`Error::Session`] where no daemon can be
-    /// reached.
+    /// whole; [`Error::NoDirectory`] where the order lasts, or it is to be durable, and there is none; [`Error::Durable`] where replicas cannot be
+    /// durable; [`Error::Session`] where no daemon can be reached.
     ///
     /// # Panics
     /// If the operating system has no random bytes.
@@ -73,12 +73,20 @@ impl<M: StateMachine> Replica<M> {
         let open = |directory| Checkpoints::open(directory).map_err(|error| Error::directory(directory, &error));
         let checkpoints = options.checkpoints.as_deref().map(open).transpose()?;
         let (link, lasts) = lasting::ask_kind(group, &options)?;
-        if !lasts {
+        if options.durable && lasts {
+            return Err(Error::Durable(
+                "the daemons keep an order that lasts, so that nothing answered is lost; leave it out",
+            ));
+        }
+        if options.durable && options.copies == 0 {
+            return Err(Error::Durable("say how many copies there are, for example 3"));
+        }
+        if !lasts && !options.durable {
             return Self::start_forgetful(machine, group, options, checkpoints);
         }
         //= RS03
         let checkpoints = checkpoints.ok_or(Error::NoDirectory)?;
-        let beginning = Beginning::load(link, checkpoints, &mut machine)?;
+        let beginning = Beginning::load(link, checkpoints, options.durable, &mut machine)?;
         let origin = Origin(random());
         let (replica, receiver) = Self::handle(machine, group, origin, beginning.applied())?;
         beginning.run(group.clone(), options, Arc::clone(&replica.shared), origin, receiver)?;
@@ -211,8 +219,7 @@ impl<M: StateMachine> Replica<M> {
         Cut::new(pending, entries)
     }
 
-    /// Whether what was answered outlives the loss of every process: the order lasts, and this replica has a directory.
-    /// Otherwise it is lost with all replicas, but for what their newest checkpoints have.
+    /// Whether what was answered outlives the loss of every process: the order lasts, or replicas are durable. Otherwise it is lost with all replicas, but for what their newest checkpoints have.
     pub const fn lasts(&self) -> bool {
         self.lasts
     }

@@ -1,12 +1,14 @@
-//! The thread that runs a replica on an order that lasts: connection, engine, machine, checkpoints.
+//! The thread that runs a replica whose history is a log that lasts: connection, engine, machine, checkpoints.
 mod consume;
 mod keep;
+mod own;
 
 use super::engine::{Effect, Engine};
 use super::identity::Identity;
 use super::link::Link;
 use super::transfer::{Fetched, Served};
 use crate::checkpoint::Checkpoints;
+use crate::durable::OwnLog;
 use crate::frame::Frame;
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
@@ -29,6 +31,8 @@ const EVENTS: usize = 512;
 const UNDER_WAY_MAX: usize = 16 << 20;
 /// What a command costs besides its bytes.
 const COMMAND: usize = 256;
+/// What a message has besides a command's own bytes, also if it goes to another copy as a part of the log.
+const FRAME: usize = Frame::NUMBERED_HEAD + 64;
 /// How long it waits without a look at the connection.
 const STEP: Duration = Duration::from_millis(50);
 /// How long the last words may take.
@@ -56,8 +60,17 @@ pub(crate) struct Parts<M> {
     pub mark: u128,
     /// Where all servers of the group keep a checkpoint for those that lack one.
     pub shared_directory: Option<PathBuf>,
+    pub source: Source,
     /// Others are served as long as this is here.
     pub _served: Arc<Served>,
+}
+
+/// Who keeps the log.
+pub(crate) enum Source {
+    /// The daemons: it is read from them by position.
+    Daemons,
+    /// The replicas, each on its own disk.
+    Own(Box<OwnLog>),
 }
 
 /// What the directory keeps: the positions behind its checkpoints, the order that they are of, and the latest serial.
@@ -140,9 +153,12 @@ impl<M: StateMachine> Driver<M> {
     }
 
     pub fn run(mut self, requests: &Receiver<Request>) {
+        // The connection by which the daemon said what order it keeps is the first.
+        let mut turned = self.join();
         let end = loop {
-            if let Err(end) = self.turn(requests) {
-                break end;
+            match turned {
+                Ok(()) => turned = self.turn(requests),
+                Err(end) => break end,
             }
         };
         let (answer, error) = match end {
@@ -172,7 +188,7 @@ impl<M: StateMachine> Driver<M> {
         let asked = self.take_requests(requests)?;
         let now = Instant::now();
         self.connect(now)?;
-        let came = self.take_events()?;
+        let came = self.take_events()? | self.take_written()?;
         self.take_fetched(now)?;
         self.ask(now);
         self.keep(now);
@@ -209,6 +225,9 @@ impl<M: StateMachine> Driver<M> {
         tracing::info!("the replica of group {} lost its daemon: {why}", self.parts.group);
         self.parts.link.lose(why, Instant::now());
         self.reads = false;
+        if let Source::Own(own) = &mut self.parts.source {
+            own.engine.on_lost();
+        }
         self.parts.engine.on_lost();
         self.outbox.clear();
         (self.waits, self.refused) = (None, None);
@@ -255,8 +274,8 @@ impl<M: StateMachine> Driver<M> {
 
     fn call(&mut self, command: Bytes, answer: Answer<Response>) {
         let most = self.parts.link.seen().map_or(usize::MAX, |client| client.welcome().message_max as usize);
-        if command.len().saturating_add(Frame::NUMBERED_HEAD) > most {
-            let why = format!("a command of {} bytes; {} are allowed", command.len(), most - Frame::NUMBERED_HEAD);
+        if command.len().saturating_add(FRAME) > most {
+            let why = format!("a command of {} bytes; {} are allowed", command.len(), most.saturating_sub(FRAME));
             return answer.give(Err(Error::Refused(why)));
         }
         let cost = COMMAND + command.len();
@@ -292,8 +311,9 @@ impl<M: StateMachine> Driver<M> {
         }
     }
 
-    /// Does what the engine says.
+    /// Does what the engine says, and that of an own log.
     fn act(&mut self) -> Result<(), End> {
+        self.act_for_own_log()?;
         while let Some(effect) = self.parts.engine.next_effect() {
             match effect {
                 Effect::Send(frame) => self.outbox.push_back(frame),
@@ -349,8 +369,12 @@ impl<M: StateMachine> Driver<M> {
         }
         let group = std::slice::from_ref(&self.parts.group);
         let Some(client) = self.parts.link.client() else { return };
+        let is_own = matches!(self.parts.source, Source::Own(_));
         while let Some(frame) = self.outbox.front() {
-            match client.try_multicast(Service::Safe, group, &frame.encode()) {
+            // What an own log says is safe once disks have it; a reader is to know that no copy has gone elsewhere.
+            let is_safe = !is_own || matches!(frame, Frame::Mark { .. });
+            let service = if is_safe { Service::Safe } else { Service::Agreed };
+            match client.try_multicast(service, group, &frame.encode()) {
                 Ok(_) => drop(self.outbox.pop_front()),
                 Err(consort::Error::WouldBlock { .. } | consort::Error::TimedOut { .. }) => break,
                 Err(error) => return self.lose(&error),
@@ -373,7 +397,7 @@ impl<M: StateMachine> Driver<M> {
         }
     }
 
-    fn why_it_waits(&self, now: Instant) -> Option<String> {
+    fn why_it_waits(&mut self, now: Instant) -> Option<String> {
         if let Some(why) = self.parts.link.why() {
             return Some(format!("no daemon is connected: {why}"));
         }
@@ -386,9 +410,11 @@ impl<M: StateMachine> Driver<M> {
                 Some(format!("the order is to bind copy {} first", super::seat::copy_of(&binding.holder)))
             }
             Stage::Lacks { why, .. } => Some(why.clone()),
-            Stage::Consumes(_) if !self.parts.engine.serves() => Some(self.how_far()),
             Stage::Consumes(_) => None,
         };
+        let stage = stage.or_else(|| self.why_own_log_waits(now));
+        let lags = matches!(self.stage, Stage::Consumes(_)) && !self.parts.engine.serves();
+        let stage = stage.or_else(|| lags.then(|| self.how_far()));
         let refused = || self.refused.as_ref().map(|(_, why)| format!("the daemon refuses what is sent: {why}"));
         let waits = || {
             let long = self.waits.as_ref().filter(|(since, _)| now.saturating_duration_since(*since) >= PATIENCE);

@@ -134,6 +134,11 @@ impl Engine {
         self.mark
     }
 
+    /// Whether a reader here waits for this mark.
+    pub fn is_own_mark(&self, frame: &Frame) -> bool {
+        matches!(frame, Frame::Mark { origin, .. } if *origin == self.reader)
+    }
+
     /// What is sent from now on may be ordered: the copy is bound, and the log is consumed from [`Progress::next`] on.
     /// Everything of unknown fate is sent again, in its order and with the same numbers.
     pub fn on_connected(&mut self) {

@@ -95,8 +95,8 @@ impl Identity {
             return Err(Malformed { what: "format", at: 0 });
         }
         let (order, epoch) = (reader.u64("order")?, reader.u64("epoch")?);
-        let token = crate::frame::read_u128(&mut reader, "token")?;
-        let mark = crate::frame::read_u128(&mut reader, "mark")?;
+        let token = crate::codec::read_u128(&mut reader, "token")?;
+        let mark = crate::codec::read_u128(&mut reader, "mark")?;
         let before = reader.clone();
         let seat = read_text(&mut reader, "seat")?.parse().map_err(|_| before.bad("seat"))?;
         let group = read_text(&mut reader, "group")?;

@@ -108,7 +108,7 @@ impl Origins {
         }
         let mut origins = BTreeMap::new();
         for _ in 0..count {
-            let origin = Origin(crate::frame::read_u128(reader, "origin")?);
+            let origin = Origin(crate::codec::read_u128(reader, "origin")?);
             let (epoch, last) = (read_place(reader)?, reader.u64("last")?);
             origins.insert(origin, Record { epoch, last, at: read_place(reader)? });
         }

@@ -1,6 +1,6 @@
 //! Power cuts: the state of machines is on disks whose contents at the moment of a cut are what comes back. What a process wrote
 //! and did not sync is lost then, which kill -9 alone never shows.
-use super::machines::{COUNT, Id, Machines, SERVERS, all};
+use super::machines::{COUNT, Id, Kept, Machines, SERVERS, all};
 use super::store::Store;
 use super::{SOME, long_or};
 use std::fs::{self, File};
@@ -130,8 +130,8 @@ struct Cuttable {
 impl Cuttable {
     /// One whose daemons and servers have these calls replaced; none where this machine cannot have one, with the reason
     /// printed.
-    fn start(calls: Option<&str>) -> Option<Self> {
-        let mut machines = Machines::new();
+    fn start(kept: Kept, calls: Option<&str>) -> Option<Self> {
+        let mut machines = Machines::new(kept);
         let disk =
             |machine| CutDisk::mount_for_test(&machines.path(&format!("disk-{machine}")), &machines.disk(machine));
         let disks = (0..COUNT).map(disk).collect::<Option<Vec<_>>>()?;
@@ -182,9 +182,8 @@ fn a_cut_disk_has_what_was_synced_and_nothing_else() {
     assert_eq!((length("synced"), length("unsynced")), (100_000, 0));
 }
 
-#[test]
-fn power_cuts_lose_no_answered_write() {
-    let Some(mut cuttable) = Cuttable::start(None) else { return };
+pub fn power_cuts_lose_no_answered_write(kept: Kept) {
+    let Some(mut cuttable) = Cuttable::start(kept, None) else { return };
     let kinds = [Cut::BehindStop, Cut::Everywhere, Cut::At(0), Cut::Everywhere, Cut::At(1), Cut::At(2)];
     for (number, cut) in kinds.into_iter().cycle().take(long_or(200, 3)).enumerate() {
         cuttable.cut(cut).unwrap_or_else(|wrong| panic!("cut {number}, {cut:?}: {wrong}"));
@@ -192,10 +191,9 @@ fn power_cuts_lose_no_answered_write() {
     println!("{} answered writes are there", cuttable.store.ledger.answered);
 }
 
-#[test]
-fn power_cuts_without_syncs_are_noticed() {
+pub fn power_cuts_without_syncs_are_noticed(kept: Kept) {
     for (cut, calls) in [(Cut::BehindStop, NO_SYNC), (Cut::Everywhere, NO_FDATASYNC)] {
-        let Some(mut cuttable) = Cuttable::start(Some(calls)) else { return };
+        let Some(mut cuttable) = Cuttable::start(kept, Some(calls)) else { return };
         let noticed = cuttable.cut(cut).expect_err("a store that syncs nothing lost nothing");
         println!("{cut:?} without syncs is noticed: {noticed}");
     }

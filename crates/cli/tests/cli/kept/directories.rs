@@ -1,6 +1,6 @@
 //! State directories that are lost, old, another's, or in use already: a store has all that it answered, or a server says which
 //! two things do not fit together and what to do. Servers never differ.
-use super::machines::{DAEMONS, Id, Machines, Part, SERVERS, Start, all};
+use super::machines::{DAEMONS, Id, Kept, Machines, Part, SERVERS, Start, all};
 use super::store::Store;
 use super::writes::Ledger;
 use super::{SOME, long_or};
@@ -51,7 +51,14 @@ fn harm(store: &mut Store, harmed: Id, early: impl FnOnce(&mut Store), late: imp
         store.machines.launch(&ids);
         let starts = store.machines.await_each(&ids).unwrap_or_else(|wrong| panic!("after {after}: {wrong}"));
         for (id, start) in ids.into_iter().zip(starts) {
-            let Start::Refused(refusal) = start else { continue };
+            let refusal = match start {
+                Start::Refused(refusal) => refusal,
+                Start::Ready => match store.partition_refused(id) {
+                    Some(refusal) => refusal,
+                    None => continue,
+                },
+            };
+            store.machines.kill(&[id]);
             assert_eq!(id, harmed, "after {after}: {refusal}");
             let state = store.machines.state(id);
             assert_is_a_remedy(&refusal, &[state.display().to_string()]);
@@ -67,21 +74,20 @@ fn remove(path: &Path) {
     fs::remove_dir_all(path).unwrap();
 }
 
-fn lose(harmed: Id) {
-    let mut store = Store::start();
+fn lose(kept: Kept, harmed: Id) {
+    let mut store = Store::start(kept);
     for _ in 0..long_or(5, 1) {
         harm(&mut store, harmed, |_| {}, |store| remove(&store.machines.state(harmed)), "the loss of a directory");
     }
 }
 
-#[test]
-fn one_servers_lost_directory_loses_no_write() {
-    lose(HARMED);
+pub fn one_servers_lost_directory_loses_no_write(kept: Kept) {
+    lose(kept, HARMED);
 }
 
 #[test]
 fn one_daemons_lost_directory_loses_no_write() {
-    lose(DAEMONS[0]);
+    lose(Kept::ByDaemons, DAEMONS[0]);
 }
 
 /// Copies the directory of a process that runs. A daemon is killed and started afterwards, because others can know that its votes
@@ -94,8 +100,8 @@ fn back_up(store: &mut Store, id: Id, backup: &Path) {
     }
 }
 
-fn put_back(harmed: Id) {
-    let mut store = Store::start();
+fn put_back(kept: Kept, harmed: Id) {
+    let mut store = Store::start(kept);
     for round in 0..long_or(5, 1) {
         let backup = store.machines.path(&format!("backup-{round}"));
         let early = |store: &mut Store| back_up(store, harmed, &backup);
@@ -107,19 +113,18 @@ fn put_back(harmed: Id) {
     }
 }
 
-#[test]
-fn one_servers_directory_from_a_backup_loses_no_write() {
-    put_back(HARMED);
+pub fn one_servers_directory_from_a_backup_loses_no_write(kept: Kept) {
+    put_back(kept, HARMED);
 }
 
 #[test]
 fn one_daemons_directory_from_a_backup_loses_no_write() {
-    put_back(DAEMONS[0]);
+    put_back(Kept::ByDaemons, DAEMONS[0]);
 }
 
 #[test]
 fn a_daemons_old_votes_do_not_outvote_the_one_that_is_away() {
-    let mut store = Store::start();
+    let mut store = Store::start(Kept::ByDaemons);
     let backup = store.machines.path("backup");
     store.under_load(SOME, |store, writers| {
         back_up(store, DAEMONS[0], &backup);
@@ -139,9 +144,8 @@ fn a_daemons_old_votes_do_not_outvote_the_one_that_is_away() {
     store.verify("the return of old votes, while the only other daemon that has them was away");
 }
 
-#[test]
-fn one_servers_directory_copied_from_another_never_diverges() {
-    let mut store = Store::start();
+pub fn one_servers_directory_copied_from_another_never_diverges(kept: Kept) {
+    let mut store = Store::start(kept);
     for _ in 0..long_or(5, 1) {
         let late = |store: &Store| {
             remove(&store.machines.state(HARMED));
@@ -160,17 +164,15 @@ fn take(store: &mut Store, foreign: &Path, after: &str) {
     harm(store, HARMED, |_| {}, late, after);
 }
 
-#[test]
-fn a_directory_of_another_clusters_store_is_not_taken() {
-    let mut other = Store::start();
+pub fn a_directory_of_another_clusters_store_is_not_taken(kept: Kept) {
+    let mut other = Store::start(kept);
     other.under_load(SOME, |_, _| {});
     other.machines.stop(&SERVERS);
-    take(&mut Store::start(), &other.machines.state(SERVERS[1]), "another cluster's directory");
+    take(&mut Store::start(kept), &other.machines.state(SERVERS[1]), "another cluster's directory");
 }
 
-#[test]
-fn a_directory_of_a_store_of_another_name_is_not_taken() {
-    let mut machines = Machines::new();
+pub fn a_directory_of_a_store_of_another_name_is_not_taken(kept: Kept) {
+    let mut machines = Machines::new(kept);
     machines.serve_store("other");
     let mut store = Store::start_on(machines);
     store.under_load(SOME, |_, _| {});
@@ -188,7 +190,7 @@ fn a_directory_of_a_store_of_another_name_is_not_taken() {
 fn all_servers_directories_lost_are_made_again_from_the_log() {
     //= RS13 test
     //= RS15 test
-    let mut store = Store::start();
+    let mut store = Store::start(Kept::ByDaemons);
     store.kill_under_load(SOME, &all());
     SERVERS.iter().for_each(|id| remove(&store.machines.state(*id)));
     store.machines.start_all().unwrap();
@@ -211,9 +213,8 @@ fn checkpoints(below: &Path) -> Vec<Vec<PathBuf>> {
     all
 }
 
-#[test]
-fn both_newest_checkpoints_of_all_servers_may_be_lost() {
-    let mut store = Store::start();
+pub fn both_newest_checkpoints_of_all_servers_may_be_lost(kept: Kept) {
+    let mut store = Store::start(kept);
     store.under_load(SOME, |_, _| {});
     store.machines.stop(&SERVERS);
     store.machines.start_all().unwrap();
@@ -230,8 +231,8 @@ fn both_newest_checkpoints_of_all_servers_may_be_lost() {
 
 /// One more process on the directory of one that runs is refused, in its network and in another, where it finds what this
 /// assignment of a variable adds.
-fn second(id: Id, variable: impl FnOnce(&Machines) -> String) {
-    let mut store = Store::start();
+fn second(kept: Kept, id: Id, variable: impl FnOnce(&Machines) -> String) {
+    let mut store = Store::start(kept);
     store.under_load(SOME, |_, _| {});
     let refusal = store.machines.refusal_beside(id, &[]);
     assert_is_a_remedy(&refusal, &[]);
@@ -243,13 +244,14 @@ fn second(id: Id, variable: impl FnOnce(&Machines) -> String) {
     store.verify("a second process on one directory");
 }
 
-#[test]
-fn a_second_server_on_one_directory_is_refused() {
-    second(SERVERS[0], |_| "ANY=1".to_owned());
+pub fn a_second_server_on_one_directory_is_refused(kept: Kept) {
+    second(kept, SERVERS[0], |_| "ANY=1".to_owned());
 }
 
 #[test]
 fn a_second_daemon_on_one_directory_is_refused() {
     // As in another container, which has the directory but not the sockets.
-    second(DAEMONS[0], |machines| format!("CONSORT_RUNTIME_DIR={}", machines.path("other-run").display()));
+    second(Kept::ByDaemons, DAEMONS[0], |machines| {
+        format!("CONSORT_RUNTIME_DIR={}", machines.path("other-run").display())
+    });
 }

@@ -1,5 +1,5 @@
 //! Disks that are full for a while, of a server or of daemons.
-use super::machines::{COUNT, DAEMONS, Id, Machines, SERVERS, all};
+use super::machines::{COUNT, DAEMONS, Id, Kept, Machines, SERVERS, all};
 use super::store::Store;
 use super::{SOME, long_or};
 use consort_testbed::SmallDisk;
@@ -12,8 +12,8 @@ const ROOM: u64 = 256 << 20;
 const FULL: Duration = Duration::from_millis(500);
 
 /// Fills the disks of these processes under load. Those that end must say what to do, and start once there is space.
-fn fill(ids: &[Id]) {
-    let machines = Machines::new();
+fn fill(kept: Kept, ids: &[Id]) {
+    let machines = Machines::new(kept);
     let mounted: Option<Vec<_>> = ids.iter().map(|id| SmallDisk::mount_for_test(&machines.state(*id), ROOM)).collect();
     let Some(disks) = mounted else { return };
     let mut store = Store::start_on(machines);
@@ -37,19 +37,17 @@ fn fill(ids: &[Id]) {
     drop(disks); // before the directories on which they are mounted
 }
 
-#[test]
-fn a_servers_full_disk_loses_no_write() {
-    fill(&SERVERS[..long_or(COUNT, 1)]);
+pub fn a_servers_full_disk_loses_no_write(kept: Kept) {
+    fill(kept, &SERVERS[..long_or(COUNT, 1)]);
 }
 
 #[test]
 fn a_daemons_full_disk_loses_no_write() {
-    fill(&DAEMONS[..long_or(COUNT, 1)]);
+    fill(Kept::ByDaemons, &DAEMONS[..long_or(COUNT, 1)]);
 }
 
-#[test]
-fn a_server_stops_in_time_though_its_disk_is_full() {
-    let machines = Machines::new();
+pub fn a_server_stops_in_time_though_its_disk_is_full(kept: Kept) {
+    let machines = Machines::new(kept);
     let Some(disk) = SmallDisk::mount_for_test(&machines.state(SERVERS[0]), ROOM) else { return };
     let mut store = Store::start_on(machines);
     store.under_load(SOME, |store, _| {

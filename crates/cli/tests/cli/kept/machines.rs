@@ -10,8 +10,32 @@ use std::time::{Duration, Instant};
 
 /// How many machines there are; a majority of them keeps the order.
 pub const COUNT: usize = 3;
-/// What makes a server one of a store that all machines keep.
-pub const SERVER: [&str; 2] = ["--copies", "3"];
+/// Who keeps what was answered, on which order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// The daemons, with `paxos` and storage `sync`.
+    ByDaemons,
+    /// The servers, with `--durable`, on daemons that run `ring`.
+    ByServers,
+}
+
+impl Kept {
+    /// What the file of the daemons says of it.
+    const fn settings(self) -> [&'static str; 2] {
+        match self {
+            Self::ByDaemons => ["protocol = \"paxos\"\n", "[paxos]\nstorage = \"sync\"\n"],
+            Self::ByServers => ["protocol = \"ring\"\nprimary = \"majority\"\n", ""],
+        }
+    }
+
+    /// What makes a server one of a store that all machines keep.
+    const fn options(self) -> &'static [&'static str] {
+        match self {
+            Self::ByDaemons => &["--copies", "3"],
+            Self::ByServers => &["--copies", "3", "--durable"],
+        }
+    }
+}
 /// How long a start may take, and how long it may take until an order to stop is carried out.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How often something that has to come is looked for.
@@ -58,25 +82,40 @@ pub struct Machines {
     addresses: [String; COUNT],
     lines: Receiver<Line>,
     sender: Sender<Line>,
+    /// Of each start the line that says that it is ready, or none if it ended before, until that is waited for.
+    said: BTreeMap<usize, Option<String>>,
     started: usize,
     /// What comes before the words of each command, for example to change its environment.
     prefix: Vec<String>,
     store: &'static str,
+    kept: Kept,
     world: World,
 }
 
 impl Machines {
     /// Nothing runs yet, and nothing is on any disk.
-    pub fn new() -> Self {
+    pub fn new(kept: Kept) -> Self {
         let world = World::new();
         let node = |id| format!("[[node]]\nid = {id}\naddress = \"127.0.0.1:{}\"\n", free_port());
-        let head = format!("cluster = \"{}\"\nprotocol = \"paxos\"\n", world.cluster);
+        let [front, tables] = kept.settings();
+        let head = format!("cluster = \"{}\"\n{front}", world.cluster);
         let multicast = format!("multicast = \"239.192.1.7:{}\"\n", free_port());
         let nodes: String = (1..=COUNT).map(node).collect();
-        world.write("consort.toml", &(head + &multicast + &nodes + "[paxos]\nstorage = \"sync\"\n"));
+        world.write("consort.toml", &(head + &multicast + &nodes + tables));
         let (sender, lines) = channel();
         let (processes, addresses) = (BTreeMap::new(), Default::default());
-        Self { processes, addresses, lines, sender, started: 0, prefix: Vec::new(), store: "main", world }
+        Self {
+            processes,
+            addresses,
+            lines,
+            sender,
+            said: BTreeMap::new(),
+            started: 0,
+            prefix: Vec::new(),
+            store: "main",
+            kept,
+            world,
+        }
     }
 
     /// From now on commands are run by this one.
@@ -117,7 +156,7 @@ impl Machines {
             Part::Daemon => vec!["daemon", "--config", &file, "--node", &node, "--state-dir", &state],
             Part::Server => {
                 let serve = ["kv", "serve", "--cluster", &self.world.cluster, "--node", &node, "--name", self.store];
-                [&serve[..], &SERVER, &["--listen", "127.0.0.1:0", "--state", &state]].concat()
+                [&serve[..], self.kept.options(), &["--listen", "127.0.0.1:0", "--state", &state]].concat()
             }
         };
         words.into_iter().map(str::to_owned).collect()
@@ -157,23 +196,29 @@ impl Machines {
     /// # Errors
     /// One does neither in time.
     pub fn await_each(&mut self, ids: &[Id]) -> Result<Vec<Start>, String> {
-        let numbers: BTreeMap<usize, Id> = ids.iter().map(|id| (self.processes[id].number, *id)).collect();
         let mut waiting: BTreeSet<Id> = ids.iter().copied().collect();
         let mut refused = BTreeMap::new();
         let deadline = Instant::now() + PATIENCE;
-        while !waiting.is_empty() {
+        loop {
+            let said = |id: &Id| self.said.remove(&self.processes[id].number).map(|line| (*id, line));
+            for (id, line) in waiting.iter().filter_map(said).collect::<Vec<_>>() {
+                waiting.remove(&id);
+                match line {
+                    Some(ready) => self.is_ready(id, &ready),
+                    None => drop(refused.insert(id, self.last_words(id))),
+                }
+            }
+            if waiting.is_empty() {
+                break;
+            }
             let left = deadline.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
                 let names: Vec<_> = waiting.iter().map(|id| Self::name(*id)).collect();
                 return Err(format!("{} did not serve within {PATIENCE:?}, nor end", names.join(" and ")));
             };
-            let Some(id) = numbers.get(&line.from).filter(|id| waiting.contains(id)).copied() else { continue };
-            match line.text {
-                Some(text) if text.starts_with("ready:") => self.is_ready(id, &text),
-                Some(_) => continue,
-                None => drop(refused.insert(id, self.last_words(id))),
+            if line.text.as_ref().is_none_or(|text| text.starts_with("ready:")) {
+                self.said.entry(line.from).or_insert(line.text);
             }
-            waiting.remove(&id);
         }
         Ok(ids.iter().map(|id| refused.remove(id).map_or(Start::Ready, Start::Refused)).collect())
     }

@@ -1,5 +1,5 @@
 //! A store that is written to while something happens to its machines, and what must be true of it afterwards.
-use super::machines::{COUNT, Id, Machines, PATIENCE};
+use super::machines::{COUNT, Id, Kept, Machines, PATIENCE, Part};
 use super::readers;
 use super::writes::{Ledger, Writers};
 use consort_testbed::seed_from_clock;
@@ -24,8 +24,8 @@ pub struct Store {
 
 impl Store {
     /// One that serves.
-    pub fn start() -> Self {
-        Self::start_on(Machines::new())
+    pub fn start(kept: Kept) -> Self {
+        Self::start_on(Machines::new(kept))
     }
 
     /// One that serves on these machines, which may have mounted disks already.
@@ -97,6 +97,14 @@ impl Store {
         let (least, most) = self.ledger.sizes();
         let fits = sizes.iter().all(|size| *size == sizes[0] && (least..=most).contains(size));
         if fits { Ok(()) } else { Err(format!("servers have {sizes:?} keys where {least} to {most} were written")) }
+    }
+
+    /// What a server that is ready says of a partition whose directory it does not take, as a backup that was made while the
+    /// server wrote can be.
+    pub fn partition_refused(&self, (part, machine): Id) -> Option<String> {
+        let state = self.machines.state((part, machine)).display().to_string();
+        let asked = (part == Part::Server).then(|| readers::size(&self.machines.addresses()[machine]));
+        asked?.err().filter(|refusal| refusal.contains("CLUSTERDOWN") && refusal.contains(&state))
     }
 
     fn await_service(&mut self, address: &str) -> Result<(), String> {

@@ -1,5 +1,5 @@
 //! What the daemon says: of the copies, of the binding, and the log itself.
-use super::{ASK_EVERY, Bound, Driver, EVENTS, End, Stage, missed};
+use super::{ASK_EVERY, Bound, Driver, EVENTS, End, Source, Stage, missed};
 use crate::frame::Frame;
 use crate::lasting::identity::Identity;
 use crate::lasting::seat::{self, Choice, Wanted, copy_of};
@@ -30,6 +30,9 @@ pub(super) const fn is_to_be_known(cause: &WaitCause) -> bool {
 
 impl<M: StateMachine> Driver<M> {
     pub(super) fn on_connected(&mut self) -> Result<(), End> {
+        if matches!(self.parts.source, Source::Own(_)) {
+            return self.join();
+        }
         self.ask_at = Instant::now();
         self.keeping.asks_again();
         if matches!(self.stage, Stage::Consumes(_)) {
@@ -43,7 +46,7 @@ impl<M: StateMachine> Driver<M> {
 
     /// Asks the order for the copies where something of them may be news.
     pub(super) fn ask(&mut self, now: Instant) {
-        if now < self.ask_at {
+        if now < self.ask_at || matches!(self.parts.source, Source::Own(_)) {
             return;
         }
         self.ask_at = now + ASK_EVERY;
@@ -80,7 +83,7 @@ impl<M: StateMachine> Driver<M> {
             Event::Bound(bound) => return self.take_bound(bound),
             Event::Declared(status) => return self.take_declared(&status),
             Event::Refused { send, refusal } => self.take_refusal(send, &refusal),
-            _ => {}
+            event => self.take_for_own_log(event),
         }
         Ok(())
     }
@@ -150,14 +153,16 @@ impl<M: StateMachine> Driver<M> {
     }
 
     /// What the log has no more is to come from another replica, up to there at least.
-    fn lack(&mut self, from: u64) {
+    pub(super) fn lack(&mut self, from: u64) {
         let Stage::Consumes(bound) = &self.stage else { return };
         tracing::info!("the replica of group {} fetches a checkpoint: the log begins at {from}", self.parts.group);
         let why = format!("it fetches a checkpoint of another copy: the log begins at position {from}");
         self.keeping.lacks_from = from;
         self.stage = Stage::Lacks { bound: bound.clone(), fetch: None, why };
-        self.reads = false;
-        self.parts.engine.on_lost();
+        if matches!(self.parts.source, Source::Daemons) {
+            self.reads = false;
+            self.parts.engine.on_lost();
+        }
         self.keeping.fetch_at = Instant::now();
         self.ask_at = Instant::now();
     }
@@ -307,7 +312,7 @@ impl<M: StateMachine> Driver<M> {
         if let Some(id) = self.cuts.remove(&request) {
             return self.parts.shared.miss(id, Error::Refused(refusal.to_string()));
         }
-        if refusal.cause == RefusalCause::Leaving {
+        if refusal.cause == RefusalCause::Leaving || matches!(self.parts.source, Source::Own(_)) {
             let leaves = consort::Error::ConnectionLost { why: refusal.to_string(), unknown_fate: 1..1 };
             return self.lose(&leaves);
         }
@@ -351,14 +356,24 @@ impl<M: StateMachine> Driver<M> {
     }
 
     fn begin_fetch(&mut self, now: Instant) -> Result<(), End> {
-        let (Stage::Lacks { bound, fetch, .. }, Some(copies)) = (&mut self.stage, &self.copies) else { return Ok(()) };
+        let Stage::Lacks { bound, fetch, .. } = &mut self.stage else { return Ok(()) };
         if now < self.keeping.fetch_at {
             return Ok(());
         }
         let shared = self.parts.shared_directory.clone().map(Donor::Shared);
-        let others = seat::donors(copies, &bound.seat).map(|seat| Donor::Replica(seat::address_of(seat).to_owned()));
-        let donors: Vec<_> = shared.into_iter().chain(others).collect();
+        let others: Vec<_> = match (&self.parts.source, &self.copies) {
+            (Source::Own(own), _) => own.engine.donors(),
+            (Source::Daemons, Some(copies)) => {
+                seat::donors(copies, &bound.seat).map(|seat| seat::address_of(seat).to_owned()).collect()
+            }
+            (Source::Daemons, None) => return Ok(()),
+        };
+        let donors: Vec<_> = shared.into_iter().chain(others.into_iter().map(Donor::Replica)).collect();
         let from = self.keeping.lacks_from;
+        if donors.is_empty() && matches!(self.parts.source, Source::Own(_)) {
+            self.fetch_again(now, format!("no other copy is here that could have what is before position {from}"));
+            return Ok(());
+        }
         if donors.is_empty() {
             //= RS13
             let why = format!(
@@ -395,11 +410,15 @@ impl<M: StateMachine> Driver<M> {
         self.parts.shared.state().position = CommandPosition(head.progress.applied);
         self.keeping.came(&head);
         self.parts.has_state = true;
+        let applied = head.progress.next.position.saturating_sub(1);
         self.parts.engine.on_checkpoint(head.progress);
         self.stage = Stage::Consumes(bound);
         self.parts.shared.told_current(self.parts.engine.serves(), &missed());
-        self.consume();
-        Ok(())
+        match &mut self.parts.source {
+            Source::Own(own) => own.engine.on_checkpoint(applied),
+            Source::Daemons => self.consume(),
+        }
+        self.act()
     }
 
     pub(super) fn cannot_use(&self, why: String) -> Error {

@@ -1,5 +1,5 @@
 //! Checkpoints of what was consumed: when they are due, and how they are acknowledged.
-use super::{Driver, Stage};
+use super::{Driver, Source, Stage};
 use crate::checkpoint;
 use crate::lasting::head::Head;
 use crate::lasting::transfer;
@@ -221,6 +221,10 @@ impl<M: StateMachine> Driver<M> {
         let from = self.keeping.declared();
         if from <= self.keeping.declared || self.keeping.asked == Some(from) {
             return;
+        }
+        if let Source::Own(own) = &mut self.parts.source {
+            self.keeping.declared = from;
+            return own.engine.on_kept(from);
         }
         let (seat, epoch, order) = (bound.seat.clone(), bound.epoch, self.keeping.order);
         let Some(client) = self.parts.link.client() else { return };

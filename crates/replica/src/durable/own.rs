@@ -1,0 +1,205 @@
+//! The log of one durable copy: its engine, and the journal on its disk.
+use super::disk::Disk;
+use super::engine::{Effect, Engine, Settings};
+use crate::options::{Error, Options};
+use bytes::Bytes;
+use consort::GroupName;
+use consort_journal::{Journal, JournalWriter, Keep, OpenError, Records};
+use consort_types::{Incarnation, Ticket};
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The journal's directory in that of the copy.
+const JOURNAL: &str = "log";
+/// A disk that answers nothing for this time is named.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// An engine and its journal.
+pub(crate) struct OwnLog {
+    pub engine: Engine,
+    journal: JournalWriter,
+    began: Instant,
+    /// The last entry that was committed, and since when others wait behind it.
+    lag: Option<(u64, Instant)>,
+}
+
+/// What a copy is to be, as its server says.
+pub(crate) struct Wanted<'a> {
+    pub group: &'a GroupName,
+    pub directory: &'a Path,
+    pub options: &'a Options,
+    /// The number of its daemon's node: its own where nothing else says which copy it is.
+    pub node: u16,
+    pub label: String,
+    pub address: String,
+    /// The last entry that the newest checkpoint has, and the history that it is of; nothing without one.
+    pub state: Option<(u64, u64)>,
+}
+
+impl OwnLog {
+    /// Opens the journal, or makes it.
+    ///
+    /// # Errors
+    /// [`Error::Checkpoints`]: the directory is another's, damaged, or of another store; or no number says which copy it is.
+    pub fn open(wanted: Wanted<'_>, wake: impl Fn() + Send + Sync + 'static) -> Result<Self, Error> {
+        let failed = |why: String| Error::Checkpoints { directory: wanted.directory.to_owned(), why };
+        let (mut journal, copy) = open(&wanted).map_err(failed)?;
+        let copies = wanted.options.copies;
+        if !(1..=copies).contains(&copy) {
+            return Err(failed(format!(
+                "this server would be copy {copy}, because its daemon is node {copy}, and there are {copies} copies; say which \
+                 one it is: --copy NUMBER"
+            )));
+        }
+        let records = journal.take_records();
+        let count = records.len() as u64;
+        let mut disk =
+            Disk::read(records).map_err(|error| failed(format!("a record of its log is damaged: {error}")))?;
+        let known = &mut disk.known;
+        if known.copies != 0 && known.copies != copies {
+            let was = known.copies;
+            return Err(failed(format!(
+                "the store has {was} copies, as its first servers said, and not {copies}; give {was}"
+            )));
+        }
+        let (applied, history) = wanted.state.unwrap_or_default();
+        if known.history == 0 {
+            // The log is lost, and a checkpoint is left.
+            known.history = history;
+        }
+        if history != 0 && known.history != history {
+            return Err(failed(format!(
+                "a checkpoint is of the store {history:016x}, and the log of the store {:016x}: files of two directories were \
+                 put together; give back the whole directory, or an empty one",
+                known.history
+            )));
+        }
+        let settings = Settings {
+            copies,
+            copy,
+            token: crate::line::random(),
+            forces: wanted.options.force,
+            address: wanted.address,
+            label: wanted.label,
+            log_bytes: wanted.options.log_bytes,
+        };
+        let copied = journal.copied().0;
+        if copied != 0 && copied != disk.known.copied {
+            tracing::warn!(
+                "{} was copied, moved, or put back from a backup: copy {copy} counts as one that lost its directory until it \
+                 has taken what the others have",
+                wanted.directory.display()
+            );
+        }
+        let engine = Engine::new(settings, disk, count, applied, copied);
+        let started = journal.start(move || {
+            wake();
+            Ok(())
+        });
+        let journal = started.map_err(|error| Error::directory(wanted.directory, &error))?;
+        Ok(Self { engine, journal, began: Instant::now(), lag: None })
+    }
+
+    /// What the journal has synced since.
+    ///
+    /// # Errors
+    /// The disk takes nothing any more.
+    pub fn take_written(&mut self) -> io::Result<bool> {
+        let mut last = None;
+        while let Some(ticket) = self.journal.next_done()? {
+            last = Some(ticket.0);
+        }
+        last.into_iter().for_each(|last| self.engine.on_written(last));
+        Ok(last.is_some())
+    }
+
+    /// The next effect that is not one of the journal.
+    pub fn next_effect(&mut self) -> Option<Effect> {
+        while let Some(effect) = self.engine.next_effect() {
+            match effect {
+                Effect::Write { number, record } => self.write(number, record),
+                Effect::Trim { up_to } => self.journal.trim(Ticket(up_to)),
+                effect => return Some(effect),
+            }
+        }
+        None
+    }
+
+    fn write(&mut self, number: u64, record: Bytes) {
+        let now = self.now();
+        self.journal.write(now, Ticket(number), record, true);
+    }
+
+    fn now(&self) -> consort_types::Instant {
+        consort_types::Instant::ZERO + self.began.elapsed()
+    }
+
+    /// Why commands wait, in words.
+    pub fn waits_for(&mut self, now: Instant) -> Option<String> {
+        if let Some(why) = self.journal.refusal() {
+            return Some(format!("the disk of this copy takes nothing: {why}"));
+        }
+        let hangs = self.journal.waits_since().map(|since| self.now().since(since)).filter(|waits| *waits >= PATIENCE);
+        if let Some(waits) = hangs {
+            return Some(format!("the disk of this copy has not answered for {} s", waits.as_secs()));
+        }
+        if let Some(why) = self.engine.waits_for() {
+            return Some(why);
+        }
+        let Some((committed, ahead)) = self.engine.uncommitted() else {
+            self.lag = None;
+            return None;
+        };
+        let since = match self.lag {
+            Some((at, since)) if at == committed => since,
+            _ => now,
+        };
+        self.lag = Some((committed, since));
+        let ahead: Vec<_> = ahead.iter().map(ToString::to_string).collect();
+        let who = if ahead.is_empty() { "no copy".to_owned() } else { format!("only copy {}", ahead.join(", ")) };
+        (now.saturating_duration_since(since) >= PATIENCE)
+            .then(|| format!("{who} has written the last commands to its disk, and a majority must"))
+    }
+}
+
+/// Opens the journal of the copy that the directory names, or else of that which is wanted.
+fn open(wanted: &Wanted<'_>) -> Result<(Journal, u16), String> {
+    let takes = wanted.options.copy;
+    let copy = takes.unwrap_or(wanted.node);
+    let group = wanted.group.to_string();
+    match Journal::open(&records(wanted, copy)) {
+        Ok(journal) => Ok((journal, copy)),
+        Err(OpenError::Foreign { node, cluster, .. }) if cluster == group && takes.is_none() => {
+            let journal = Journal::open(&records(wanted, node)).map_err(|error| error.to_string())?;
+            Ok((journal, node))
+        }
+        Err(OpenError::Foreign { node, cluster, .. }) if cluster == group => Err(format!(
+            "it is the directory of copy {node}, and this server is to be copy {copy}; give it an empty directory, or have it \
+             be copy {node}"
+        )),
+        Err(OpenError::Damaged { path, what }) => Err(format!(
+            "{} is damaged: {what}. If a majority of the other copies has its directories, move {} away and start this server \
+             again, so that it takes the state from them",
+            path.display(),
+            wanted.directory.display()
+        )),
+        Err(OpenError::Foreign { cluster, .. }) => Err(format!(
+            "it has the state of group {cluster}, and this is a replica of group {group}; give it a directory of its group, or \
+             an empty one"
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn records(wanted: &Wanted<'_>, copy: u16) -> Records {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Records {
+        directory: wanted.directory.join(JOURNAL),
+        keep: Keep::Synced,
+        most: u64::MAX,
+        cluster: wanted.group.to_string(),
+        node: copy,
+        incarnation: Incarnation(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)),
+    }
+}
