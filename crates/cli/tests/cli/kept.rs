@@ -6,6 +6,7 @@ mod cuts;
 mod directories;
 mod disks;
 mod machines;
+mod mix;
 mod readers;
 mod store;
 mod writes;
@@ -17,8 +18,12 @@ use directories::{
     one_servers_directory_copied_from_another_never_diverges, one_servers_directory_from_a_backup_loses_no_write,
     one_servers_lost_directory_loses_no_write,
 };
-use disks::{a_server_stops_in_time_though_its_disk_is_full, a_servers_full_disk_loses_no_write};
+use disks::{
+    a_disk_that_hangs_is_named_and_loses_no_write, a_server_stops_in_time_though_its_disk_is_full,
+    a_servers_full_disk_loses_no_write,
+};
 use machines::{COUNT, DAEMONS, Id, Kept, Part, SERVERS, all};
+use mix::any_mix_of_ends_keeps_what_was_answered;
 use std::thread;
 use std::time::Duration;
 use store::Store;
@@ -47,6 +52,8 @@ macro_rules! journeys {
 }
 
 journeys! {
+    any_mix_of_ends_keeps_what_was_answered,
+    a_disk_that_hangs_is_named_and_loses_no_write,
     killing_everything_keeps_the_first_answered_write,
     killing_everything_keeps_what_was_answered,
     killing_all_servers_keeps_what_was_answered,

@@ -22,6 +22,8 @@ pub(crate) struct OwnLog {
     began: Instant,
     /// The last entry that was committed, and since when others wait behind it.
     lag: Option<(u64, Instant)>,
+    /// Why the disk takes nothing, as was logged.
+    trouble: Option<String>,
 }
 
 /// What a copy is to be, as its server says.
@@ -98,7 +100,7 @@ impl OwnLog {
             Ok(())
         });
         let journal = started.map_err(|error| Error::directory(wanted.directory, &error))?;
-        Ok(Self { engine, journal, began: Instant::now(), lag: None })
+        Ok(Self { engine, journal, began: Instant::now(), lag: None, trouble: None })
     }
 
     /// What the journal has synced since.
@@ -135,15 +137,29 @@ impl OwnLog {
         consort_types::Instant::ZERO + self.began.elapsed()
     }
 
+    /// Logs that the disk takes nothing, and that it takes all again. Commands go on as long as a majority of the others
+    /// writes.
+    pub fn watch_disk(&mut self, group: &GroupName) {
+        let hangs = self.journal.waits_since().is_some_and(|since| self.now().since(since) >= PATIENCE);
+        let why = match self.journal.refusal() {
+            Some(why) => Some(why.to_string()),
+            None => hangs.then(|| "it hangs or is overloaded".to_owned()),
+        };
+        match (&why, &self.trouble) {
+            (Some(why), None) => {
+                let directory = self.journal.path().display();
+                tracing::warn!(
+                    "group {group}: the disk of {directory} takes nothing: {why}; this copy counts for nothing now"
+                );
+            }
+            (None, Some(_)) => tracing::info!("group {group}: the disk takes records again"),
+            _ => {}
+        }
+        self.trouble = why;
+    }
+
     /// Why commands wait, in words.
     pub fn waits_for(&mut self, now: Instant) -> Option<String> {
-        if let Some(why) = self.journal.refusal() {
-            return Some(format!("the disk of this copy takes nothing: {why}"));
-        }
-        let hangs = self.journal.waits_since().map(|since| self.now().since(since)).filter(|waits| *waits >= PATIENCE);
-        if let Some(waits) = hangs {
-            return Some(format!("the disk of this copy has not answered for {} s", waits.as_secs()));
-        }
         if let Some(why) = self.engine.waits_for() {
             return Some(why);
         }
@@ -156,6 +172,11 @@ impl OwnLog {
             _ => now,
         };
         self.lag = Some((committed, since));
+        if let Some(why) = self.trouble.as_ref().filter(|_| now.saturating_duration_since(since) >= PATIENCE) {
+            return Some(format!(
+                "a majority of the copies has yet to write; the disk of this one takes nothing: {why}"
+            ));
+        }
         let ahead: Vec<_> = ahead.iter().map(ToString::to_string).collect();
         let who = if ahead.is_empty() { "no copy".to_owned() } else { format!("only copy {}", ahead.join(", ")) };
         (now.saturating_duration_since(since) >= PATIENCE)

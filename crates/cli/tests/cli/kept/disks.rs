@@ -1,8 +1,10 @@
 //! Disks that are full for a while, of a server or of daemons.
+use super::cuts::replaced;
 use super::machines::{COUNT, DAEMONS, Id, Kept, Machines, SERVERS, all};
 use super::store::Store;
 use super::{SOME, long_or};
 use consort_testbed::SmallDisk;
+use std::fs;
 use std::thread;
 use std::time::Duration;
 
@@ -10,6 +12,27 @@ use std::time::Duration;
 const ROOM: u64 = 256 << 20;
 /// For how long it is full.
 const FULL: Duration = Duration::from_millis(500);
+
+/// Waits in each sync of the first machine's files while a file is there that `HUNG` names.
+const HUNG: &str = r#"
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/syscall.h>
+static void wait_while_hung(int f) {
+    char link[64], path[4096];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", f);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    path[n < 0 ? 0 : n] = 0;
+    while (strstr(path, "/machine-1/") && access(getenv("HUNG"), F_OK) == 0) usleep(10000);
+}
+int fdatasync(int f) { wait_while_hung(f); return syscall(SYS_fdatasync, f); }
+int fsync(int f) { wait_while_hung(f); return syscall(SYS_fsync, f); }
+"#;
+/// For how long a disk hangs; it is named after a second.
+const HANGS: Duration = Duration::from_millis(2_500);
 
 /// Fills the disks of these processes under load. Those that end must say what to do, and start once there is space.
 fn fill(kept: Kept, ids: &[Id]) {
@@ -58,4 +81,27 @@ pub fn a_server_stops_in_time_though_its_disk_is_full(kept: Kept) {
     store.machines.start_all().unwrap();
     store.verify("a stop with a full disk");
     drop(disk);
+}
+
+pub fn a_disk_that_hangs_is_named_and_loses_no_write(kept: Kept) {
+    let mut machines = Machines::new(kept);
+    let Some(preload) = replaced(&machines, HUNG) else { return };
+    let hung = machines.path("hung");
+    machines.run_by(&["env", &preload, &format!("HUNG={}", hung.display())]);
+    let mut store = Store::start_on(machines);
+    store.under_load(SOME, |_, writers| {
+        fs::write(&hung, "").unwrap();
+        // The disks of the two others are a majority.
+        writers.wait_for(writers.count() + SOME);
+        thread::sleep(HANGS);
+        fs::remove_file(&hung).unwrap();
+        writers.wait_for(writers.count() + SOME);
+    });
+    let id = if kept == Kept::ByDaemons { DAEMONS[0] } else { SERVERS[0] };
+    let log = store.machines.log_of(id);
+    assert!(log.contains("hangs"), "{id:?} does not name its disk: {log}");
+    store.verify("a disk that hung");
+    store.kill_under_load(SOME, &all());
+    store.machines.start_all().unwrap();
+    store.verify("a disk that hung, and kill -9 of everything");
 }

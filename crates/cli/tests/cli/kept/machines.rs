@@ -66,6 +66,8 @@ struct Started {
     process: Process,
     number: usize,
     log_from: usize,
+    /// Its start was waited for.
+    awaited: bool,
 }
 
 /// How a start ended.
@@ -178,7 +180,7 @@ impl Machines {
         self.started += 1;
         let (program, directory) = (Path::new(&command[0]), self.path(""));
         let process = Process::start_program(number, name, program, &command[1..], &directory, &self.sender);
-        Started { process: process.unwrap(), number, log_from }
+        Started { process: process.unwrap(), number, log_from, awaited: false }
     }
 
     /// Starts these without waiting for them.
@@ -224,6 +226,7 @@ impl Machines {
     }
 
     fn is_ready(&mut self, (part, machine): Id, line: &str) {
+        self.processes.get_mut(&(part, machine)).into_iter().for_each(|started| started.awaited = true);
         if part == Part::Server {
             line.rsplit_once(' ').unwrap().1.clone_into(&mut self.addresses[machine]);
         }
@@ -279,7 +282,26 @@ impl Machines {
 
     /// Sends SIGTERM to one.
     pub fn terminate(&self, id: Id) {
-        self.processes[&id].process.signal(Signal::TERM).unwrap();
+        self.signal(id, Signal::TERM);
+    }
+
+    pub fn signal(&self, id: Id, signal: Signal) {
+        self.processes[&id].process.signal(signal).unwrap();
+    }
+
+    /// Whether it was started, and not ended since.
+    pub fn runs(&self, id: Id) -> bool {
+        self.processes.contains_key(&id)
+    }
+
+    /// Whether it was launched, and not waited for since.
+    pub fn is_new(&self, id: Id) -> bool {
+        self.processes.get(&id).is_some_and(|started| !started.awaited)
+    }
+
+    /// All that a process has logged.
+    pub fn log_of(&self, id: Id) -> String {
+        self.log(&Self::name(id))
     }
 
     /// Waits until these, which were sent SIGTERM, have ended.

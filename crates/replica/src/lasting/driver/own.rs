@@ -63,6 +63,7 @@ impl<M: StateMachine> Driver<M> {
         let Source::Own(own) = &mut self.parts.source else { return Ok(false) };
         match own.take_written() {
             Ok(written) => {
+                own.watch_disk(&self.parts.group);
                 self.act()?;
                 Ok(written)
             }
