@@ -171,6 +171,8 @@ pub struct Beat {
     pub promised: Ballot,
     /// Everything below is known to it.
     pub next: u64,
+    /// A part of its log, for comparison.
+    pub sample: Sample,
     /// The number of the view that it is in; 0 where it is in none.
     pub view: u64,
     /// Whom it hears.
@@ -187,6 +189,17 @@ pub struct Beat {
     pub lead: Option<Lead>,
     /// What the layer above wants carried.
     pub annotation: Bytes,
+}
+
+/// A part of a log, as a number that another log has only if it is the same there. One that is empty says nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Its first instance.
+    pub from: u64,
+    /// The one behind its last.
+    pub to: u64,
+    /// What the items come to.
+    pub digest: u64,
 }
 
 /// What the coordinator says in its beats.
@@ -570,6 +583,7 @@ impl Beat {
         out.put_u8(self.acceptor as u8 | if self.leaving { LEAVING } else { 0 });
         put_ballot(out, self.promised);
         out.put_u64(self.next);
+        [self.sample.from, self.sample.to, self.sample.digest].into_iter().for_each(|word| out.put_u64(word));
         out.put_u64(self.view);
         put_members(out, self.hears.iter().copied());
         out.put_u64(self.follows.0);
@@ -601,6 +615,11 @@ impl Beat {
             _ => return Err(reader.bad("flags")),
         };
         let (promised, next) = (read_ballot(&mut reader)?, bounded(&mut reader, "next")?);
+        let sample = Sample {
+            from: bounded(&mut reader, "sample")?,
+            to: bounded(&mut reader, "sample")?,
+            digest: reader.u64("digest")?,
+        };
         let view = bounded(&mut reader, "view")?;
         let hears = read_members(&mut reader)?;
         let follows = Incarnation(reader.u64("follows")?);
@@ -618,6 +637,7 @@ impl Beat {
             leaving: flags & LEAVING != 0,
             promised,
             next,
+            sample,
             view,
             hears,
             follows,

@@ -59,6 +59,7 @@ impl Paxos {
             }
             leading.heard.insert(self.me.node, now);
         }
+        let sample = self.next_sample();
         let near = |peer: &&Peer| self.is_near(peer, now);
         let content = Content::Beat(Box::new(Beat {
             number: self.beat,
@@ -66,6 +67,7 @@ impl Paxos {
             leaving: self.is_leaving(now),
             promised: self.acceptor.as_ref().map_or(Default::default(), |acceptor| acceptor.promised),
             next: self.learner.next(),
+            sample,
             view: self.installed_view(),
             hears: self.peers.values().filter(near).map(|peer| peer.member).collect(),
             follows: self.follows,
@@ -103,6 +105,7 @@ impl Paxos {
         if log != self.log || log == LogId::NONE {
             return;
         }
+        self.compare(from, beat.sample);
         self.round = self.round.max(beat.promised.round);
         if let (Role::Leading(leading), Some((ballot, number))) = (&mut self.role, beat.echo)
             && leading.ballot == ballot

@@ -173,7 +173,7 @@ impl Engine for Paxos {
         self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
         self.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
         self.each_program(see);
-        self.trouble(now).into_iter().for_each(|trouble| see(Fact::Trouble(trouble)));
+        self.contradiction().or_else(|| self.trouble(now)).into_iter().for_each(|trouble| see(Fact::Trouble(trouble)));
         see(Fact::State(self.describe(now)));
     }
 }

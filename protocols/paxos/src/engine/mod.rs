@@ -33,6 +33,7 @@ mod recovery;
 mod replay;
 mod retention;
 mod returning;
+mod samples;
 mod views;
 
 /// An ordering engine: proposer, acceptor where it is one, learner, and coordinator where it leads.
@@ -106,6 +107,9 @@ pub struct Paxos {
     advised: Advised,
     /// The last view that was installed where this log is merged with others.
     installed: Option<u64>,
+    /// Where the next part of the log begins that others are to compare, and whose logs were found to contradict this one.
+    sample_from: u64,
+    contradictions: BTreeMap<NodeId, samples::Contradiction>,
     /// What is on its way to the disk.
     writing: BTreeMap<Ticket, Writing>,
     unwritten: usize,
@@ -282,6 +286,8 @@ impl Paxos {
             seeks_end: false,
             advised: Advised::default(),
             installed: None,
+            sample_from: 0,
+            contradictions: BTreeMap::new(),
             writing: BTreeMap::new(),
             unwritten: 0,
             loopback: VecDeque::new(),

@@ -47,6 +47,7 @@ fn samples() -> Vec<Packet> {
         leaving: true,
         promised: BALLOT,
         next: 17,
+        sample: crate::packet::Sample { from: 2, to: 9, digest: 1 << 63 },
         view: 4,
         hears: vec![MemberId::new(1, 1)],
         follows: Incarnation(2),

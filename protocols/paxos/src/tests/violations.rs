@@ -4,9 +4,10 @@ use super::body;
 use super::solo::{LOG, ME, Solo, ballot, beat, lead, log_start, named, other, recovered, says};
 use crate::ballot::{Ballot, Incarnations, Item};
 use crate::coordinator::Role;
-use crate::packet::{Beat, Content, Told, Value};
+use crate::packet::{Beat, Content, Sample, Told, Value};
 use crate::record::{LogStart, Record};
-use consort_types::MemberId;
+use consort_order::{Engine as _, Fact};
+use consort_types::{Incarnation, Instant, MemberId};
 
 fn view(number: u64, members: &[MemberId]) -> Item {
     Item::View { number, after: number - 1, members: members.to_vec() }
@@ -455,4 +456,46 @@ pub fn a_vote_that_comes_twice_counts_once() {
     assert!(solo.engine.learner().next() == 0, "quorum: it decides by one vote of another that came three times");
     solo.hand(other(2), vote);
     assert_eq!(solo.engine.learner().next(), 1);
+}
+
+#[test]
+pub fn logs_that_contradict_each_other_are_named() {
+    //= X108 test
+    let trouble = |solo: &Solo| {
+        let mut found = None;
+        solo.engine.observe(Instant::ZERO, &mut |fact| {
+            if let Fact::Trouble(text) = fact {
+                found = Some(text);
+            }
+        });
+        found
+    };
+    let log = |last: Item| {
+        let mut solo = Solo::voting(3);
+        solo.decide(0, view(1, &[ME, other(1)]));
+        solo.decide(1, Item::Nothing);
+        solo.decide(2, last);
+        solo
+    };
+    let sample = |solo: &mut Solo| {
+        let said = solo.tick();
+        let of = |(_, content): &(_, Content)| if let Content::Beat(beat) = content { Some(beat.sample) } else { None };
+        said.iter().filter_map(of).find(|sample| sample.to == 3).unwrap()
+    };
+    let (mut solo, mut same, mut different) = (log(Item::Nothing), log(Item::Nothing), log(Item::Skip(9)));
+    let beat_of = |sample| Content::Beat(Box::new(Beat { next: 3, sample, ..beat(Ballot::ZERO) }));
+    solo.hand(other(1), beat_of(sample(&mut same)));
+    assert_eq!(trouble(&solo), None);
+    let wrong = sample(&mut different);
+    solo.hand(other(2), beat_of(Sample { to: 4, ..wrong }));
+    assert_eq!(trouble(&solo), None, "it does not know so much itself");
+    solo.hand(other(2), beat_of(wrong));
+    let text = trouble(&solo).unwrap();
+    assert!(
+        text.contains("entries 0 and 3") && text.contains("that of n2") && text.contains("move its state"),
+        "{text}"
+    );
+    let next = MemberId { incarnation: Incarnation(2), ..other(2) };
+    solo.hand(next, beat_of(Sample::default()));
+    assert_eq!(trouble(&solo), None, "it has begun again");
 }
