@@ -8,6 +8,7 @@
 //!
 //! Commands that come while a view is closing are kept in the line and held back from the machine until a message of the
 //! next view shows that its members go on. So a machine never has to undo a command.
+#![doc(hidden)]
 mod claim;
 mod elect;
 mod serve;
@@ -19,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How a replica takes part.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     pub id: ReplicaId,
     pub origin: Origin,
     /// How many replicas begin a history.
@@ -32,7 +33,7 @@ pub(crate) struct Settings {
 
 /// Who is in the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Membership {
+pub struct Membership {
     /// The number of the network view, and of the change within it: names the membership, at all members alike.
     pub at: (u64, u64),
     /// A new view of the network, not a join or leave within one.
@@ -44,7 +45,7 @@ pub(crate) struct Membership {
 
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// To the group, once, safe.
     Send(Frame),
     /// The machine's next command.
@@ -65,7 +66,7 @@ pub(crate) enum Effect {
 
 /// What one is given who lags.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Gift {
+pub struct Gift {
     pub ask: u64,
     /// So many steps of what it received since it asked are in it.
     pub covers: u64,
@@ -80,7 +81,7 @@ pub(crate) struct Gift {
 
 /// On what a gift stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Base {
+pub enum Base {
     /// On the asker's whole line: these commands follow.
     Line(Vec<Entry>),
     /// On what its machine has; what it held back was never ordered.
@@ -97,7 +98,7 @@ enum Input {
 
 /// One replica.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     settings: Settings,
     me: Option<Peer>,
     follows: bool,
@@ -497,7 +498,7 @@ impl Engine {
 }
 
 /// Whether some are more than half of all, or the half with the lowest.
-pub(crate) fn is_majority(some: &BTreeSet<ReplicaId>, all: &BTreeSet<ReplicaId>) -> bool {
+pub fn is_majority(some: &BTreeSet<ReplicaId>, all: &BTreeSet<ReplicaId>) -> bool {
     let there = all.intersection(some).count();
     2 * there > all.len() || 2 * there == all.len() && all.first().is_none_or(|lowest| some.contains(lowest))
 }

@@ -1,4 +1,5 @@
 //! What replicas tell each other, as bytes. Whatever comes is a frame or a [`Malformed`].
+#![doc(hidden)]
 use crate::codec::{read_count, read_u128};
 use crate::durable::Said;
 use crate::line::{Digest, Line, Origin, Point, ReplicaId};
@@ -9,7 +10,7 @@ use consort_wire::{Malformed, Reader, Writer};
 use std::collections::BTreeSet;
 
 /// Who a replica is to the group: its daemon, and its number there.
-pub(crate) type Peer = (MemberId, ClientId);
+pub type Peer = (MemberId, ClientId);
 
 const COMMAND: u8 = 1;
 const MARK: u8 = 2;
@@ -24,7 +25,7 @@ const SAID: u8 = 10;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Frame {
+pub enum Frame {
     Command {
         origin: Origin,
         number: u64,
@@ -70,7 +71,7 @@ pub(crate) enum Frame {
 
 /// Who goes on in a new view says on what. Where two lines go on in one view, the later one counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub struct Claim {
     /// The view's number.
     pub view: u64,
     /// Those that go on, with the replica that says so.
@@ -118,7 +119,7 @@ impl Claim {
 
 /// A replica that is not up to date says how far it is, and asks for the rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
+pub struct Hello {
     pub id: ReplicaId,
     pub peer: Peer,
     /// Numbers its questions.
@@ -254,25 +255,25 @@ fn read_peer(reader: &mut Reader<'_>) -> Result<(ReplicaId, Peer), Malformed> {
     Ok((id, (reader.member("daemon")?, ClientId(reader.u32("client")?))))
 }
 
-pub(crate) fn put_place(out: &mut BytesMut, place: Place) {
+pub fn put_place(out: &mut BytesMut, place: Place) {
     out.put_u64(place.position);
     out.put_u16(place.index);
 }
 
-pub(crate) fn read_place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
+pub fn read_place(reader: &mut Reader<'_>) -> Result<Place, Malformed> {
     Ok(Place { position: reader.u64("position")?, index: reader.u16("index")? })
 }
 
-pub(crate) fn put_point(out: &mut BytesMut, point: Point) {
+pub fn put_point(out: &mut BytesMut, point: Point) {
     out.put_u64(point.position);
     out.put_u128(point.digest.0);
 }
 
-pub(crate) fn read_point(reader: &mut Reader<'_>) -> Result<Point, Malformed> {
+pub fn read_point(reader: &mut Reader<'_>) -> Result<Point, Malformed> {
     Ok(Point { position: reader.u64("position")?, digest: Digest(read_u128(reader, "digest")?) })
 }
 
-pub(crate) fn put_line(out: &mut BytesMut, line: &Line) {
+pub fn put_line(out: &mut BytesMut, line: &Line) {
     out.put_u64(line.history);
     out.put_u64(line.epoch);
     out.put_u64(line.step);
@@ -291,7 +292,7 @@ fn read_ids(reader: &mut Reader<'_>) -> Result<BTreeSet<ReplicaId>, Malformed> {
     (0..count).map(|_| read_u128(reader, "replica").map(ReplicaId)).collect()
 }
 
-pub(crate) fn read_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
+pub fn read_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
     let (history, epoch) = (reader.u64("history")?, reader.u64("epoch")?);
     let (step, end) = (reader.u64("step")?, read_point(reader)?);
     let (current, firm) = (read_ids(reader)?, read_ids(reader)?);

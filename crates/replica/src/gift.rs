@@ -1,4 +1,5 @@
 //! A gift on its way: chunks in private messages, numbered, each acknowledged.
+#![doc(hidden)]
 use crate::codec::{read_count, read_u128};
 use crate::engine::{Base, Gift};
 use crate::frame::{Claim, Hello, Peer, put_line, read_line};
@@ -15,7 +16,7 @@ const CHUNK: usize = 128 << 10;
 const PART_HEAD: usize = 18;
 
 /// Bytes of a chunk where a message has at most so many.
-pub(crate) fn chunk_of(message_max: usize) -> usize {
+pub fn chunk_of(message_max: usize) -> usize {
     CHUNK.min(message_max.saturating_sub(PART_HEAD).max(1))
 }
 
@@ -24,7 +25,7 @@ const RECEIVED: u8 = 17;
 
 /// What a donor and its replica tell each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Private {
+pub enum Private {
     /// The next bytes of a gift.
     Part { ask: u64, number: u64, last: bool, bytes: Bytes },
     /// All chunks before this number came.
@@ -74,7 +75,7 @@ impl Private {
 
 /// What came of a gift.
 #[derive(Debug, Default)]
-pub(crate) struct Incoming {
+pub struct Incoming {
     from: Option<(NodeId, ClientId)>,
     ask: u64,
     next: u64,
@@ -109,7 +110,7 @@ impl Incoming {
 
 /// Bytes in pieces.
 #[derive(Debug, Default)]
-pub(crate) struct Parts(VecDeque<Bytes>);
+pub struct Parts(VecDeque<Bytes>);
 
 impl Parts {
     fn push(&mut self, bytes: Bytes) {
@@ -146,7 +147,7 @@ impl Read for Parts {
 }
 
 /// What stands in front of the snapshot, with its length.
-pub(crate) fn encode(gift: &Gift) -> Bytes {
+pub fn encode(gift: &Gift) -> Bytes {
     let mut out = BytesMut::new();
     out.put_u64(0);
     out.put_u64(gift.ask);
@@ -235,7 +236,7 @@ fn read_entries(reader: &mut Reader<'_>, bytes: &Bytes) -> Result<Vec<Entry>, Ma
     (0..count).map(|_| entry(reader)).collect()
 }
 
-pub(crate) fn put_seen(out: &mut BytesMut, seen: &Seen) {
+pub fn put_seen(out: &mut BytesMut, seen: &Seen) {
     out.put_u32(seen.0.len() as u32);
     for (origin, of) in &seen.0 {
         out.put_u128(origin.0);
@@ -246,7 +247,7 @@ pub(crate) fn put_seen(out: &mut BytesMut, seen: &Seen) {
     }
 }
 
-pub(crate) fn read_seen(reader: &mut Reader<'_>) -> Result<Seen, Malformed> {
+pub fn read_seen(reader: &mut Reader<'_>) -> Result<Seen, Malformed> {
     let count = read_count(reader, 36, "origins")?;
     let of = |reader: &mut Reader<'_>| {
         let origin = Origin(read_u128(reader, "origin")?);

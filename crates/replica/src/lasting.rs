@@ -1,14 +1,16 @@
 //! Replicas whose history is a log that lasts: that of the daemons (`paxos` with storage `sync` or `async`), or their own, if
 //! they are durable. The rules are in docs/protocols/replicas.md.
-#[cfg(test)]
-mod broken;
+#![doc(hidden)]
+#[cfg(any(test, feature = "mutants"))]
+pub(crate) mod broken;
 mod driver;
-mod engine;
+pub(crate) mod engine;
 mod head;
-mod identity;
+pub(crate) mod identity;
+pub(crate) mod keeping;
 mod link;
-mod origins;
-mod seat;
+pub(crate) mod origins;
+pub(crate) mod seat;
 #[cfg(test)]
 mod tests;
 mod transfer;

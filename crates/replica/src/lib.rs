@@ -88,6 +88,8 @@ mod options;
 mod pending;
 mod replica;
 mod shared;
+#[doc(hidden)]
+pub mod simulated;
 #[cfg(feature = "serde")]
 mod state;
 #[cfg(test)]

@@ -1,4 +1,5 @@
 //! How far a replica is, in which history.
+#![doc(hidden)]
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +17,7 @@ pub struct Origin(pub u128);
 /// # Panics
 /// If the operating system has none.
 #[allow(clippy::expect_used, reason = "documented: nothing can be done without random bytes")]
-pub(crate) fn random() -> u128 {
+pub fn random() -> u128 {
     let mut bytes = [0; 16];
     let read = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     assert_eq!(read.expect("the operating system has random bytes"), bytes.len(), "random bytes");
@@ -25,7 +26,7 @@ pub(crate) fn random() -> u128 {
 
 /// Names all commands up to one, in their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Digest(pub u128);
+pub struct Digest(pub u128);
 
 impl Digest {
     /// The same and one command more. An origin gives a number to one command only, so these two name it.
@@ -42,14 +43,14 @@ impl Digest {
 
 /// A command's number in the history, from 1, and what names all up to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Point {
+pub struct Point {
     pub position: u64,
     pub digest: Digest,
 }
 
 /// How far one has followed a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Line {
+pub struct Line {
     /// Names the history; 0 before there is one.
     pub history: u64,
     /// The latest view of which something was followed.
@@ -66,7 +67,7 @@ pub(crate) struct Line {
 
 /// One command of the history.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     pub origin: Origin,
     pub number: u64,
     pub body: Bytes,
@@ -74,7 +75,7 @@ pub(crate) struct Entry {
 
 /// The latest commands, as many as fit.
 #[derive(Clone, Debug)]
-pub(crate) struct Log {
+pub struct Log {
     base: Point,
     entries: VecDeque<(Point, Entry)>,
     bytes: usize,
@@ -147,11 +148,11 @@ const AHEAD_MAX: usize = 65_536;
 
 /// Which commands were applied already.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Seen(pub BTreeMap<Origin, SeenOf>);
+pub struct Seen(pub BTreeMap<Origin, SeenOf>);
 
 /// The same of one origin: all up to a number, and some behind it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SeenOf {
+pub struct SeenOf {
     pub all_to: u64,
     pub ahead: BTreeSet<u64>,
     /// The position of its last one.

@@ -13,7 +13,7 @@ const ENTRY: u8 = 4;
 
 /// What it knows without its log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub struct Known {
     /// Names the store's history; 0 before it has begun.
     pub history: u64,
     /// It takes part in no term that is less than this.
@@ -30,7 +30,7 @@ pub(crate) struct Known {
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Record {
+pub enum Record {
     /// All that is known, and where the log begins.
     State {
         known: Known,
@@ -115,7 +115,7 @@ impl Record {
 
 /// The state of a disk, and of each entry of the log the number of its record.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub struct Disk {
     pub known: Known,
     pub log: Log,
     pub numbers: VecDeque<u64>,

@@ -42,7 +42,7 @@ const INDEX_MAX: u64 = u64::MAX >> 1;
 
 /// Who a copy is.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
+pub struct Settings {
     /// How many copies there are, and which it is, from 1.
     pub copies: u16,
     pub copy: u16,
@@ -59,7 +59,7 @@ pub(crate) struct Settings {
 
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// To the group.
     Say(Said),
     /// The next record of the journal, synced.
@@ -86,7 +86,7 @@ enum Then {
 
 /// One copy.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     settings: Settings,
     /// As its records say, once all of them are written.
     disk: Disk,

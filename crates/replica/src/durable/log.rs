@@ -6,14 +6,14 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 
 /// An entry: its term, and a frame as bytes.
-pub(crate) type Item = (u64, Bytes);
+pub type Item = (u64, Bytes);
 
 /// What an entry costs besides its bytes.
 const ITEM: usize = 64;
 
 /// Entries behind a base. What is up to the base is in checkpoints, and was committed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log {
+pub struct Log {
     base: u64,
     items: VecDeque<Item>,
     runs: VecDeque<Run>,
@@ -22,7 +22,7 @@ pub(crate) struct Log {
 
 /// Entries of one term that follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub struct Run {
     pub term: u64,
     /// The index of the last.
     pub last: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Run {
 
 /// How far a log goes, as its owner says to the others.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Extent {
+pub struct Extent {
     pub base: u64,
     pub end: u64,
     /// Up to there it is known to be committed, so that each later log has it.

@@ -7,19 +7,19 @@ use consort_wire::{Malformed, Reader};
 /// A text is not longer.
 const TEXT_MAX: usize = 256;
 /// What a part has besides its entries' bytes, and each entry besides its own.
-pub(crate) const PART: usize = 32;
-pub(crate) const PART_ITEM: usize = 12;
+pub const PART: usize = 32;
+pub const PART_ITEM: usize = 12;
 
 /// Names a gathering of copies: a membership of the group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MeetingId {
+pub struct MeetingId {
     pub view: u64,
     pub change: u64,
 }
 
 /// One copy's word to all.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub enum Said {
     /// What it has on its disk.
     Hello(Hello),
     /// It has the term on its disk.
@@ -34,7 +34,7 @@ pub(crate) enum Said {
 
 /// What a copy has on its disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Hello {
+pub struct Hello {
     pub meeting: MeetingId,
     pub copy: u16,
     pub copies: u16,

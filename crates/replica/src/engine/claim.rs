@@ -24,7 +24,7 @@ impl Engine {
     }
 
     /// Whether this is of a line that counts more than the one it follows.
-    pub(crate) fn is_behind(&self, frame: &Frame) -> bool {
+    pub fn is_behind(&self, frame: &Frame) -> bool {
         let Some(own) = self.claim.as_ref().filter(|_| self.follows) else { return false };
         match frame {
             Frame::Claim(other) => other.view == own.view && other.rank() > own.rank(),

@@ -1,4 +1,4 @@
-//! Rules of replicas, broken on purpose: a test shows that each is noticed.
+//! Rules of replicas, broken on purpose: a test shows that each is noticed, and the simulator notices them, too.
 consort_types::mutants!(
     UnsentAgain "sends nothing again behind a lost connection",
     GapsTaken "counts a command though one before it is missing",
@@ -14,5 +14,6 @@ consort_types::mutants!(
     NextKeptLate "keeps a later position than its state has",
     LostAsUnsent "sends commands again that a checkpoint of another has",
     UnknownForgotten "does not say that the fate of a command is unknown",
+    NewestAcknowledged "acknowledges the newest of two checkpoints, not the older",
     MarksUnsent "does not send the mark of those who read again",
 );

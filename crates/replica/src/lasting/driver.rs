@@ -15,7 +15,7 @@ use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
 use crate::shared::{CutId, Request, Shared};
 use bytes::Bytes;
-use consort::{Binding, Client, Copies, GroupName, Holder, Service};
+use consort::{Binding, Client, Copies, GroupName, Holder, Service, WaitCause};
 use keep::Keeping;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, VecDeque};
@@ -368,7 +368,7 @@ impl<M: StateMachine> Driver<M> {
             let _ = self.act();
         }
         let group = std::slice::from_ref(&self.parts.group);
-        let Some(client) = self.parts.link.client() else { return };
+        let Some(client) = self.parts.link.client().filter(|_| !self.keeping.is_full()) else { return };
         let is_own = matches!(self.parts.source, Source::Own(_));
         while let Some(frame) = self.outbox.front() {
             // What an own log says is safe once disks have it; a reader is to know that no copy has gone elsewhere.
@@ -420,7 +420,8 @@ impl<M: StateMachine> Driver<M> {
             let long = self.waits.as_ref().filter(|(since, _)| now.saturating_duration_since(*since) >= PATIENCE);
             long.map(|(_, why)| why.clone())
         };
-        stage.or_else(refused).or_else(waits)
+        let full = || self.keeping.is_full().then(|| WaitCause::Retention.explain());
+        stage.or_else(refused).or_else(full).or_else(waits)
     }
 
     fn how_far(&self) -> String {

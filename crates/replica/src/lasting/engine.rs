@@ -10,15 +10,15 @@ use bytes::Bytes;
 use consort::Place;
 use std::collections::{BTreeMap, VecDeque};
 
-#[cfg(test)]
+#[cfg(any(test, feature = "mutants"))]
 use super::broken::Mutant;
 
 /// Whether a rule is broken on purpose, for a test.
 macro_rules! broken {
     ($engine:expr, $mutant:ident) => {{
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mutants"))]
         let broken = $engine.broken == Some(Mutant::$mutant);
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "mutants")))]
         let broken = false;
         broken
     }};
@@ -26,7 +26,7 @@ macro_rules! broken {
 
 /// What is to be done, in this order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
+pub enum Effect {
     /// To the group, without a number of a session.
     Send(Frame),
     /// The machine's next command, the `at`-th of the history; `own` is its number where it was called here.
@@ -43,7 +43,7 @@ pub(crate) enum Effect {
 
 /// How far the state is, and who numbers commands in it: what a checkpoint has in front of the machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub struct Progress {
     /// The first position of the log that is not in the state.
     pub next: Place,
     /// How many commands have counted.
@@ -62,7 +62,7 @@ enum Opening {
 
 /// One replica.
 #[derive(Clone, Debug)]
-pub(crate) struct Engine {
+pub struct Engine {
     progress: Progress,
     origin: Origin,
     opening: Opening,
@@ -79,7 +79,7 @@ pub(crate) struct Engine {
     mark_waits: bool,
     connected: bool,
     effects: VecDeque<Effect>,
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     broken: Option<Mutant>,
 }
 
@@ -98,7 +98,7 @@ impl Engine {
             mark_waits: false,
             connected: false,
             effects: VecDeque::new(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "mutants"))]
             broken: None,
         }
     }
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     fn on_opening(&mut self, origin: Origin, at: Place) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mutants"))]
         self.open_wrongly(origin, at);
         self.progress.origins.open(origin, at);
         match self.progress.origins.epoch(self.origin) {
@@ -214,7 +214,7 @@ impl Engine {
     }
 
     fn on_command(&mut self, (origin, epoch, number): (Origin, Epoch, u64), body: Bytes, at: Place) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mutants"))]
         let epoch = self.count_wrongly(origin, epoch, number, at);
         if !self.progress.origins.count(origin, epoch, number, at) {
             return;
@@ -261,14 +261,14 @@ impl Engine {
     }
 
     /// Breaks a rule.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn with_broken(mut self, broken: Option<Mutant>) -> Self {
         self.broken = broken;
         self
     }
 
     /// Breaks a rule of opening.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     fn open_wrongly(&mut self, origin: Origin, at: Place) {
         let origins = &mut self.progress.origins;
         match self.broken {
@@ -281,7 +281,7 @@ impl Engine {
     }
 
     /// Breaks a rule of counting; returns the epoch that is judged by.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     fn count_wrongly(&mut self, origin: Origin, epoch: Epoch, number: u64, at: Place) -> Epoch {
         let origins = &mut self.progress.origins;
         if self.broken == Some(Mutant::OpeningsImplicit) && origins.epoch(origin).is_none() {

@@ -17,7 +17,7 @@ const NAME: &str = "identity";
 
 /// Whose directory it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Identity {
+pub struct Identity {
     /// Which group's machine.
     pub group: String,
     /// Names the order that its checkpoints belong to.
@@ -37,7 +37,7 @@ pub(crate) struct Identity {
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn mark(lock: &File) -> io::Result<u128> {
+pub fn mark(lock: &File) -> io::Result<u128> {
     let known = lock.metadata()?;
     let born = known.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
     Ok(u128::from(known.ino()) << 64 | born.map_or(0, |born| born.as_nanos() & u128::from(u64::MAX)))

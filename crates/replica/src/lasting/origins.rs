@@ -8,10 +8,10 @@ use consort_wire::{Malformed, Reader};
 use std::collections::BTreeMap;
 
 /// How many origins are remembered; the one that was silent for longest is forgotten for another.
-pub(crate) const ORIGINS_MAX: usize = if cfg!(test) { 6 } else { 4_096 };
+pub const ORIGINS_MAX: usize = if cfg!(test) { 6 } else { 4_096 };
 
 /// Where an origin was opened. Commands that name another epoch do not count.
-pub(crate) type Epoch = Place;
+pub type Epoch = Place;
 
 /// What is remembered of one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,75 +24,89 @@ struct Record {
 }
 
 /// Of each origin its epoch and its last command.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Origins(BTreeMap<Origin, Record>);
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origins {
+    records: BTreeMap<Origin, Record>,
+    most: usize,
+}
+
+impl Default for Origins {
+    fn default() -> Self {
+        Self::of_most(ORIGINS_MAX)
+    }
+}
 
 impl Origins {
+    /// None yet, with the number that is remembered. All replicas must remember the same number.
+    pub const fn of_most(most: usize) -> Self {
+        Self { records: BTreeMap::new(), most }
+    }
+
     /// Where this origin was opened, if it is remembered.
     pub fn epoch(&self, origin: Origin) -> Option<Epoch> {
-        self.0.get(&origin).map(|record| record.epoch)
+        self.records.get(&origin).map(|record| record.epoch)
     }
 
     /// The number of the last command that counted under this epoch.
     pub fn last(&self, origin: Origin, epoch: Epoch) -> Option<u64> {
-        self.0.get(&origin).filter(|record| record.epoch == epoch).map(|record| record.last)
+        self.records.get(&origin).filter(|record| record.epoch == epoch).map(|record| record.last)
     }
 
     /// An opening has this position. Another opening of an origin that is remembered changes nothing.
     pub fn open(&mut self, origin: Origin, at: Place) {
         //= RS06
-        if self.0.contains_key(&origin) {
+        if self.records.contains_key(&origin) {
             return;
         }
-        if self.0.len() >= ORIGINS_MAX
-            && let Some(silent) = self.0.iter().min_by_key(|(_, record)| record.at).map(|(origin, _)| *origin)
+        if self.records.len() >= self.most
+            && let Some(silent) = self.records.iter().min_by_key(|(_, record)| record.at).map(|(origin, _)| *origin)
         {
-            self.0.remove(&silent);
+            self.records.remove(&silent);
         }
-        self.0.insert(origin, Record { epoch: at, last: 0, at });
+        self.records.insert(origin, Record { epoch: at, last: 0, at });
     }
 
     /// Whether a command at this position counts: its origin has that epoch, and the number is the next.
     pub fn count(&mut self, origin: Origin, epoch: Epoch, number: u64, at: Place) -> bool {
         //= RS06
-        let record = self.0.get_mut(&origin).filter(|record| record.epoch == epoch && number == record.last + 1);
+        let record = self.records.get_mut(&origin).filter(|record| record.epoch == epoch && number == record.last + 1);
         record.is_some_and(|record| {
             (record.last, record.at) = (number, at);
             true
         })
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn forget(&mut self, origin: Origin) {
-        self.0.remove(&origin);
+        self.records.remove(&origin);
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn is_full(&self) -> bool {
-        self.0.len() >= ORIGINS_MAX
+        self.records.len() >= self.most
     }
 
     /// The origin that spoke last before this position.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn newest(&self, at: Place) -> Option<Origin> {
-        self.0
+        self.records
             .iter()
             .filter(|(_, record)| record.at < at)
             .max_by_key(|(_, record)| record.at)
             .map(|(origin, _)| *origin)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn set_last(&mut self, origin: Origin, last: u64) {
-        self.0.get_mut(&origin).into_iter().for_each(|record| record.last = last);
+        self.records.get_mut(&origin).into_iter().for_each(|record| record.last = last);
     }
 
     /// How many bytes the table takes in a checkpoint.
     const RECORD: usize = 16 + 10 + 8 + 10;
 
     pub fn put(&self, out: &mut BytesMut) {
-        out.put_u32(self.0.len() as u32);
-        for (origin, record) in &self.0 {
+        out.put_u32(self.records.len() as u32);
+        for (origin, record) in &self.records {
             out.put_u128(origin.0);
             put_place(out, record.epoch);
             out.put_u64(record.last);
@@ -106,13 +120,13 @@ impl Origins {
         if count > ORIGINS_MAX || count * Self::RECORD > reader.left() {
             return Err(before.bad("origins"));
         }
-        let mut origins = BTreeMap::new();
+        let mut origins = Self::default();
         for _ in 0..count {
             let origin = Origin(crate::codec::read_u128(reader, "origin")?);
             let (epoch, last) = (read_place(reader)?, reader.u64("last")?);
-            origins.insert(origin, Record { epoch, last, at: read_place(reader)? });
+            origins.records.insert(origin, Record { epoch, last, at: read_place(reader)? });
         }
-        Ok(Self(origins))
+        Ok(origins)
     }
 }
 

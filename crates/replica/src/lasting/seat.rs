@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// What a replica wants, whatever the order says.
 #[derive(Clone, Debug)]
-pub(crate) struct Wanted<'a> {
+pub struct Wanted<'a> {
     pub group: &'a GroupName,
     pub directory: &'a Path,
     /// This server and the address where others fetch its checkpoints, as the order shows them to people.
@@ -27,18 +27,20 @@ pub(crate) struct Wanted<'a> {
 
 /// What follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
+pub enum Choice {
     Bind(Binding),
+    /// The daemon has yet to read the log of its start: it is to be asked again.
+    Later,
     /// It can't begin with this directory, here: why, and what to do.
     Refuse(String),
 }
 
 /// Which copy to bind.
-pub(crate) fn choose(copies: &Copies, identity: Option<&Identity>, wanted: &Wanted<'_>) -> Choice {
+pub fn choose(copies: &Copies, identity: Option<&Identity>, wanted: &Wanted<'_>) -> Choice {
     match identity {
         Some(identity) if wanted.has_state || is_bound_by(copies, identity) => return_to(copies, identity, wanted),
         // One that was killed before it had any state has nothing to lose.
-        _ => take_one(copies, wanted),
+        _ => take_one(copies, identity, wanted),
     }
 }
 
@@ -49,8 +51,41 @@ const fn is_withdrawn(seat: &Seat) -> bool {
 
 /// Whether the copy's present binding is this directory's.
 fn is_bound_by(copies: &Copies, identity: &Identity) -> bool {
-    let is_own = |seat: &Seat| !is_withdrawn(seat) && (seat.epoch == identity.epoch || seat.token == identity.token);
+    let asked = |seat: &Seat| seat.epoch == identity.epoch || family_of(seat.token) == family_of(identity.token);
+    let is_own = |seat: &Seat| !is_withdrawn(seat) && asked(seat);
     identity.order == copies.order && copies.seats.iter().any(|seat| seat.holder == identity.seat && is_own(seat))
+}
+
+/// What the tokens have in common that a directory asks with until it sees that one of them counts.
+const fn family_of(token: u128) -> u128 {
+    token >> 32
+}
+
+/// The token of the next binding. A start that was killed may have asked for one that is still under way, and may yet count
+/// instead: so the next token shows that both are this directory's.
+fn token_of(identity: Option<&Identity>, wanted: &Wanted<'_>, seat: &Holder, copies: &Copies) -> u128 {
+    //= RS08
+    let known = copies.seats.iter().find(|of| of.holder == *seat).map(|of| family_of(of.token));
+    let is_under_way = |identity: &&Identity| {
+        let is_own = wanted.takes.is_none() && is_of(identity, copies, wanted);
+        is_own && identity.seat == *seat && known != Some(family_of(identity.token))
+    };
+    let asked = identity.filter(is_under_way).map(|identity| identity.token);
+    asked.map_or(wanted.token, |token| family_of(token) << 32 | u128::from((token as u32).wrapping_add(1)))
+}
+
+/// Whether a directory is of this group and order, and no copy of another one.
+fn is_of(identity: &Identity, copies: &Copies, wanted: &Wanted<'_>) -> bool {
+    let is_own = identity.mark == wanted.mark && identity.order == copies.order;
+    is_own && identity.group == wanted.group.to_string()
+}
+
+/// The epoch that a directory knows as its own when this binding is asked for. A daemon that has yet to read the log of its
+/// start knows of no seat, or of an earlier epoch: then this is the later one.
+pub fn known_epoch(identity: Option<&Identity>, binding: &Binding) -> u64 {
+    //= RS08
+    let is_same = |identity: &&Identity| identity.order == binding.order && identity.seat == binding.holder;
+    identity.filter(is_same).map_or(0, |identity| identity.epoch).max(binding.replaces)
 }
 
 /// A directory that was bound before.
@@ -91,11 +126,12 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
         ));
     }
     match copies.seats.iter().find(|seat| seat.holder == identity.seat) {
-        None => bind(wanted, &identity.seat, 0, copies),
-        Some(seat) if is_withdrawn(seat) => bind(wanted, &identity.seat, seat.epoch, copies),
-        Some(seat) if is_bound_by(copies, identity) || wanted.takes.is_some() => {
-            bind(wanted, &identity.seat, seat.epoch, copies)
+        None => bind(wanted, Some(identity), &identity.seat, copies),
+        Some(seat) if is_withdrawn(seat) || is_bound_by(copies, identity) || wanted.takes.is_some() => {
+            bind(wanted, Some(identity), &identity.seat, copies)
         }
+        //= RS08
+        Some(seat) if seat.epoch < identity.epoch => Choice::Later,
         Some(seat) => Choice::Refuse(format!(
             "the directory {directory} was bound last as copy {copy} by entry {} of the log, and since then copy {copy} was \
              bound by entry {}, as {}. So this directory was copied from that server's, or put back from a backup. Use that \
@@ -107,25 +143,29 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
 }
 
 /// A directory in which nothing was.
-fn take_one(copies: &Copies, wanted: &Wanted<'_>) -> Choice {
-    let epoch_of = |seat: &Holder| copies.seats.iter().find(|of| of.holder == *seat).map_or(0, |of| of.epoch);
+fn take_one(copies: &Copies, identity: Option<&Identity>, wanted: &Wanted<'_>) -> Choice {
     if let Some(takes) = wanted.takes {
         let seat = holder(wanted, takes);
-        return bind(wanted, &seat, epoch_of(&seat), copies);
+        return bind(wanted, identity, &seat, copies);
     }
     // The same server without its disk.
     let bound: Vec<_> = copies.seats.iter().filter(|seat| !is_withdrawn(seat)).collect();
     if let Some(own) = bound.iter().find(|seat| server_of(&seat.label) == server_of(wanted.label)) {
-        return bind(wanted, &own.holder, own.epoch, copies);
+        return bind(wanted, identity, &own.holder, copies);
     }
     let most = most(copies, wanted);
     let free = |number: &u16| bound.iter().all(|seat| seat.holder != holder(wanted, *number));
-    let free = Some(wanted.prefers)
-        .filter(|number| (1..=most).contains(number) && free(number))
+    // What it asked for before may be under way: it must not have two.
+    let asked = identity.filter(|identity| is_of(identity, copies, wanted)).map(|identity| copy_of(&identity.seat));
+    let asked = asked.and_then(|copy| copy.parse().ok());
+    let free = asked
+        .into_iter()
+        .chain([wanted.prefers])
+        .find(|number| (1..=most).contains(number) && free(number))
         .or_else(|| (1..=most).find(free));
     if let Some(number) = free.filter(|_| bound.len() < usize::from(most)) {
         let seat = holder(wanted, number);
-        return bind(wanted, &seat, epoch_of(&seat), copies);
+        return bind(wanted, identity, &seat, copies);
     }
     let list: Vec<_> = bound.iter().map(|seat| format!("{} by {}", copy_of(&seat.holder), seat.label)).collect();
     Choice::Refuse(format!(
@@ -144,7 +184,7 @@ fn most(copies: &Copies, wanted: &Wanted<'_>) -> u16 {
     }
 }
 
-fn bind(wanted: &Wanted<'_>, seat: &Holder, replaces: u64, copies: &Copies) -> Choice {
+fn bind(wanted: &Wanted<'_>, identity: Option<&Identity>, seat: &Holder, copies: &Copies) -> Choice {
     let known = copies.copies;
     if known > 0 && wanted.copies > 0 && wanted.copies != known {
         return Choice::Refuse(format!(
@@ -152,7 +192,9 @@ fn bind(wanted: &Wanted<'_>, seat: &Holder, replaces: u64, copies: &Copies) -> C
             wanted.group, wanted.copies
         ));
     }
-    let (order, label, from, token) = (copies.order, wanted.label.to_owned(), wanted.from, wanted.token);
+    let replaces = copies.seats.iter().find(|of| of.holder == *seat).map_or(0, |of| of.epoch);
+    let (order, label, from) = (copies.order, wanted.label.to_owned(), wanted.from);
+    let token = token_of(identity, wanted, seat, copies);
     Choice::Bind(Binding { order, holder: seat.clone(), token, replaces, from, copies: most(copies, wanted), label })
 }
 
@@ -162,12 +204,12 @@ fn holder(wanted: &Wanted<'_>, number: u16) -> Holder {
 }
 
 /// A copy of this group's program, whichever: to ask about all of them.
-pub(crate) fn any_of(group: &GroupName) -> Holder {
+pub fn any_of(group: &GroupName) -> Holder {
     Holder::of_group(group, 1)
 }
 
 /// Where others fetch the checkpoints of a copy: the last word of its label.
-pub(crate) fn address_of(seat: &Seat) -> &str {
+pub fn address_of(seat: &Seat) -> &str {
     seat.label.rsplit_once(' ').map_or(&seat.label, |(_, address)| address)
 }
 
@@ -177,12 +219,12 @@ fn server_of(label: &str) -> &str {
 }
 
 /// The number of a copy, as text.
-pub(crate) fn copy_of(holder: &Holder) -> &str {
+pub fn copy_of(holder: &Holder) -> &str {
     holder.as_str().split_once('/').map_or("1", |(_, copy)| copy)
 }
 
 /// The copies that have what this one lacks, the furthest first.
-pub(crate) fn donors<'a>(copies: &'a Copies, own: &'a Holder) -> impl Iterator<Item = &'a Seat> {
+pub fn donors<'a>(copies: &'a Copies, own: &'a Holder) -> impl Iterator<Item = &'a Seat> {
     let mut seats: Vec<_> = copies.seats.iter().filter(|seat| seat.holder != *own && !is_withdrawn(seat)).collect();
     seats.sort_by_key(|seat| std::cmp::Reverse(seat.from));
     seats.into_iter()
@@ -199,7 +241,7 @@ mod tests {
 
     fn seat(number: u16, epoch: u64, label: &str) -> Seat {
         let holder = Holder::of_group(&group(), number);
-        Seat { holder, epoch, token: epoch.into(), from: Position(1), label: label.into() }
+        Seat { holder, epoch, token: u128::from(epoch) << 32, from: Position(1), label: label.into() }
     }
 
     fn copies(seats: &[Seat]) -> Copies {
@@ -241,7 +283,7 @@ mod tests {
             order: 9,
             seat: Holder::of_group(&group(), number),
             epoch,
-            token,
+            token: token << 32,
             mark: 3,
         }
     }
@@ -249,14 +291,14 @@ mod tests {
     fn bound(choice: Choice) -> (String, u64, u16) {
         match choice {
             Choice::Bind(binding) => (copy_of(&binding.holder).to_owned(), binding.replaces, binding.copies),
-            Choice::Refuse(why) => panic!("{why}"),
+            other => panic!("{other:?}"),
         }
     }
 
     fn refused(choice: Choice) -> String {
         match choice {
             Choice::Refuse(why) => why,
-            Choice::Bind(binding) => panic!("{binding:?}"),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -305,6 +347,42 @@ mod tests {
         assert_eq!(bound(choose(&known, Some(&copied), &takes)), ("2".into(), 41, 3), "the operator knows better");
         assert_eq!(bound(choose(&known, Some(&old), &takes)), ("2".into(), 41, 3));
         assert!(refused(choose(&known, Some(&identity(1, 40, 1)), &takes)).contains("is that of copy 1"));
+    }
+
+    #[test]
+    fn a_binding_that_was_under_way_at_a_crash_is_its_own() {
+        //= RS08 test
+        let ask = |identity: &Identity, known: &Copies, wanted: &Wanted<'_>| match choose(known, Some(identity), wanted)
+        {
+            Choice::Bind(binding) => (binding.token, binding.replaces),
+            other => panic!("{other:?}"),
+        };
+        // A start asks for a binding, and is killed; the next asks before that one is ordered.
+        let known = copies(&[seat(2, 40, "b")]);
+        let mut identity = identity(2, 40, 500);
+        identity.token = ask(&identity, &known, &wanted("b")).0;
+        assert_eq!(identity.token, (500 << 32) + 1, "the one before may be under way");
+        let first = Seat { token: 500 << 32, ..seat(2, 41, "b") };
+        let (token, replaces) = ask(&identity, &copies(std::slice::from_ref(&first)), &wanted("b"));
+        assert_eq!((token, replaces), (77, 41), "the first counts: nothing else is under way");
+        let empty = Wanted { has_state: false, prefers: 1, ..wanted("b") };
+        assert_eq!(bound(choose(&copies(&[]), Some(&identity), &empty)).0, "2", "it does not take two");
+        let later = Identity { epoch: 41, token: 600 << 32, ..identity };
+        let other = copies(&[Seat { epoch: 42, token: 700 << 32, ..first }]);
+        assert!(refused(choose(&other, Some(&later), &wanted("b"))).contains("bound by entry 42"));
+    }
+
+    #[test]
+    fn a_daemon_that_has_yet_to_read_its_log_makes_nobody_forget() {
+        //= RS08 test
+        let own = identity(2, 40, 5);
+        let Choice::Bind(binding) = choose(&copies(&[]), Some(&own), &wanted("b")) else { panic!("it is its own") };
+        assert_eq!((binding.replaces, known_epoch(Some(&own), &binding)), (0, 40));
+        let token = binding.token;
+        let asked = Identity { epoch: known_epoch(Some(&own), &binding), token, ..own };
+        let known = copies(&[seat(2, 40, "b")]);
+        assert_eq!(bound(choose(&known, Some(&asked), &wanted("b"))), ("2".into(), 40, 3));
+        assert_eq!(choose(&copies(&[seat(2, 30, "b")]), Some(&asked), &wanted("b")), Choice::Later);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What the daemon says: of the copies, of the binding, and the log itself.
 use super::{ASK_EVERY, Bound, Driver, EVENTS, End, Source, Stage, missed};
 use crate::frame::Frame;
+use crate::lasting::engine::Progress;
 use crate::lasting::identity::Identity;
 use crate::lasting::seat::{self, Choice, Wanted, copy_of};
 use crate::lasting::transfer::{self, Donor, Fetched, Wish};
@@ -9,7 +10,7 @@ use crate::options::Error;
 use bytes::Bytes;
 use consort::{
     BindRefusalCause, Binding, Bookmark, Copies, DeclareRefusalCause, DeclareStatus, Event, Message, Place, Position,
-    ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal, RefusalCause, WaitCause,
+    ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus, Refusal, RefusalCause, Seat, WaitCause,
 };
 use std::sync::PoisonError;
 use std::sync::mpsc::{TryRecvError, channel};
@@ -164,11 +165,24 @@ impl<M: StateMachine> Driver<M> {
             self.parts.engine.on_lost();
         }
         self.keeping.fetch_at = Instant::now();
-        self.ask_at = Instant::now();
+        // Who has it, and where the history begins, may have changed since the order was asked.
+        (self.copies, self.ask_at) = (None, Instant::now());
+    }
+
+    /// It was the first to be bound, and the log has released what was before: the history begins behind that.
+    fn begin_later(&mut self, bound: Bound) {
+        //= RS15
+        let Some(copies) = self.copies.as_ref().filter(|_| matches!(self.stage, Stage::Lacks { .. })) else { return };
+        let Progress { next, applied, .. } = *self.parts.engine.progress();
+        if applied == 0 && next.position < copies.began.0 && self.keeping.lacks_from <= copies.began.0 {
+            self.parts.engine.on_nothing_before(Place::at(copies.began.0));
+            self.stage = Stage::Consumes(bound);
+            self.consume();
+        }
     }
 
     /// Consumes the log from where the state ends.
-    fn consume(&mut self) {
+    pub(super) fn consume(&mut self) {
         self.reads = false;
         let group = std::slice::from_ref(&self.parts.group);
         let (order, next) = (self.keeping.order, self.parts.engine.progress().next);
@@ -194,7 +208,9 @@ impl<M: StateMachine> Driver<M> {
             }
             Stage::Consumes(bound) | Stage::Lacks { bound, .. } if known => {
                 let bound = bound.clone();
-                self.check_seat(&bound)
+                self.check_seat(&bound)?;
+                self.begin_later(bound);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -221,6 +237,10 @@ impl<M: StateMachine> Driver<M> {
         };
         let binding = match seat::choose(copies, self.parts.identity.as_ref(), &wanted) {
             Choice::Bind(binding) => binding,
+            Choice::Later => {
+                self.ask_at = Instant::now() + ASK_AGAIN;
+                return Ok(());
+            }
             Choice::Refuse(why) => return Err(self.cannot_use(why).into()),
         };
         self.keeping.order = copies.order;
@@ -229,7 +249,7 @@ impl<M: StateMachine> Driver<M> {
             let begins = if copies.began.0 > 0 { copies.began.0 } else { copies.last.0 + 1 };
             self.parts.engine.on_nothing_before(Place::at(begins));
         }
-        let epoch = binding.replaces;
+        let epoch = seat::known_epoch(self.parts.identity.as_ref(), &binding);
         let Binding { order, holder: seat, token, .. } = binding.clone();
         self.save_identity(Identity { group, order, seat, epoch, token, mark: self.parts.mark })?;
         if let Some(client) = self.parts.link.client()
@@ -364,6 +384,11 @@ impl<M: StateMachine> Driver<M> {
         let others: Vec<_> = match (&self.parts.source, &self.copies) {
             (Source::Own(own), _) => own.engine.donors(),
             (Source::Daemons, Some(copies)) => {
+                // A daemon that has yet to read the log of its start does not know who else there is.
+                let is_known = |seat: &Seat| seat.holder == bound.seat && seat.epoch >= bound.epoch;
+                if !copies.seats.iter().any(is_known) {
+                    return Ok(());
+                }
                 seat::donors(copies, &bound.seat).map(|seat| seat::address_of(seat).to_owned()).collect()
             }
             (Source::Daemons, None) => return Ok(()),

@@ -2,21 +2,16 @@
 use super::{Driver, Source, Stage};
 use crate::checkpoint;
 use crate::lasting::head::Head;
+use crate::lasting::keeping::Kept;
 use crate::lasting::transfer;
 use crate::machine::StateMachine;
 use crate::options::Error;
-use consort::{Copies, GroupName, Position};
+use consort::{Client, Copies, GroupName, Position, WaitCause};
 use std::io;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// A checkpoint is due behind this number of bytes of commands.
-const BYTES: u64 = 16 << 20;
-/// What a command takes of the log besides its bytes.
-const COMMAND: u64 = 128;
-/// And after this time, if anything was consumed.
-const EVERY: Duration = Duration::from_secs(300);
 /// How long it waits behind one that failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -24,14 +19,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 pub(in crate::lasting) struct Keeping {
     /// Names the order.
     pub order: u64,
-    /// Positions behind the checkpoints on disk, oldest first: two at most.
-    kept: Vec<u64>,
-    /// What was acknowledged last, and is in the log.
-    declared: u64,
-    asked: Option<u64>,
+    kept: Kept,
     serial: u64,
-    bytes: u64,
-    commands: u64,
     since: Instant,
     saving: Option<(Head, JoinHandle<io::Result<()>>)>,
     /// The last one failed: when the next is tried.
@@ -44,19 +33,17 @@ pub(in crate::lasting) struct Keeping {
     /// Since when the state is further than the log.
     pub beyond_since: Option<Instant>,
     warned: bool,
+    /// The log was full: nothing is sent until it has room, or until then.
+    full_until: Option<Instant>,
 }
 
 impl Keeping {
     /// Nothing was kept, or what these checkpoints on disk have.
     pub fn new(kept: Vec<u64>, order: u64, serial: u64) -> Self {
-        let mut keeping = Self {
+        Self {
             order,
-            declared: 0,
-            kept,
-            asked: None,
+            kept: Kept::new(kept),
             serial,
-            bytes: 0,
-            commands: 0,
             since: Instant::now(),
             saving: None,
             failed: None,
@@ -65,34 +52,31 @@ impl Keeping {
             fetch_at: Instant::now(),
             beyond_since: None,
             warned: false,
-        };
-        keeping.declared = keeping.declared();
-        keeping
+            full_until: None,
+        }
+    }
+
+    /// Whether what is sent would wait for room in the log.
+    pub const fn is_full(&self) -> bool {
+        self.full_until.is_some()
     }
 
     /// The first position that the older of two checkpoints lacks; 1 where there are fewer.
     pub fn declared(&self) -> u64 {
-        //= RS10
-        match self.kept[..] {
-            [older, _] => older,
-            _ => 1,
-        }
+        self.kept.declared()
     }
 
     pub const fn applied(&mut self, len: usize) {
-        self.bytes += len as u64 + COMMAND;
-        self.commands += 1;
+        self.kept.applied(len);
     }
 
     /// An acknowledgement that was under way may be lost with its daemon.
     pub const fn asks_again(&mut self) {
-        self.asked = None;
+        self.kept.asks_again();
     }
 
     pub fn declare_stands(&mut self) {
-        if let Some(asked) = self.asked.take() {
-            self.declared = asked;
-        }
+        self.kept.is_acknowledged();
     }
 
     /// Another's checkpoint is on disk, and is the state.
@@ -102,11 +86,8 @@ impl Keeping {
     }
 
     fn note(&mut self, head: &Head) {
-        self.kept.push(head.progress.next.position);
-        if self.kept.len() > checkpoint::KEPT {
-            self.kept.remove(0);
-        }
-        (self.bytes, self.commands, self.since) = (0, 0, Instant::now());
+        self.kept.note(head.progress.next.position);
+        self.since = Instant::now();
     }
 
     /// A program that knows nothing of logs uses the group, too.
@@ -116,27 +97,11 @@ impl Keeping {
         }
     }
 
-    /// Whether the log holds more for this copy than it should, as a share of its budget.
-    fn is_pressed(&self, copies: Option<&Copies>, sixteenths: u64) -> bool {
-        //= RS11
-        let Some(copies) = copies.filter(|copies| copies.budget > 0 && copies.last.0 > 0) else { return false };
-        let all = (copies.last.0 + 1).saturating_sub(copies.first.0).max(1);
-        let behind = (copies.last.0 + 1).saturating_sub(self.declared.max(copies.first.0));
-        let held = u128::from(copies.held) * u128::from(behind) / u128::from(all);
-        held * 16 >= u128::from(copies.budget) * u128::from(sixteenths)
-    }
-
     /// Whether another checkpoint is due.
     fn is_due(&self, now: Instant, every: u64, copies: Option<&Copies>, next: u64) -> bool {
-        if self.spoilt || self.failed.as_ref().is_some_and(|(again, _)| now < *again) {
-            return false;
-        }
-        let news = self.kept.last().is_none_or(|last| *last < next);
-        let is_many = self.bytes >= BYTES || self.commands >= every;
-        let is_old = now.saturating_duration_since(self.since) >= EVERY;
-        //= RS10
-        let needs_second = self.kept.len() < checkpoint::KEPT || self.is_pressed(copies, 8) && self.declared() < next;
-        needs_second || news && (is_many || is_old || self.is_pressed(copies, 1))
+        let is_failed = self.failed.as_ref().is_some_and(|(again, _)| now < *again);
+        let age = now.saturating_duration_since(self.since);
+        !self.spoilt && !is_failed && self.kept.is_due(age, every, copies, next)
     }
 }
 
@@ -146,11 +111,13 @@ impl<M: StateMachine> Driver<M> {
         if self.keeping.saving.as_ref().is_some_and(|(_, saving)| saving.is_finished()) {
             self.collect(now);
         }
+        self.give_way(now);
         self.declare();
         let every = self.parts.options.checkpoint_every;
         let next = self.parts.engine.progress().next.position;
-        let serves = matches!(self.stage, Stage::Consumes(_)) && self.parts.engine.serves();
-        if !serves || self.keeping.saving.is_some() {
+        // It need not serve: if the log is full, its opening waits for checkpoints.
+        let consumes = matches!(self.stage, Stage::Consumes(_)) && self.reads;
+        if !consumes || self.keeping.saving.is_some() {
             return;
         }
         self.move_on(next);
@@ -159,14 +126,37 @@ impl<M: StateMachine> Driver<M> {
         }
     }
 
-    /// Others fill the log: a mark shows how far it is, so that the next checkpoint is behind it.
+    /// Others fill the log: a mark shows how far it is, so that the next checkpoint is behind it. Where the log is full marks
+    /// wait, too: then reading from there once more shows it.
     fn move_on(&mut self, next: u64) {
+        //= RS11
         let Some(copies) = &self.copies else { return };
-        let is_behind = copies.last.0 > next && self.keeping.is_pressed(Some(copies), 1);
+        let is_behind = copies.last.0 > next && self.keeping.kept.is_pressed(Some(copies), 1);
+        if is_behind && copies.held >= copies.budget {
+            self.copies = None;
+            self.outbox.clear();
+            self.parts.engine.on_lost();
+            return self.consume();
+        }
         if is_behind && self.readers.is_empty() && self.outbox.is_empty() {
             let mark = self.parts.engine.send_mark();
             self.readers.insert(mark, Vec::new());
             let _ = self.act();
+        }
+    }
+
+    /// If the log is full, what was sent waits in the connection, and acknowledgements would wait behind it for ever: on the
+    /// next connection nothing is sent before there is room.
+    fn give_way(&mut self, now: Instant) {
+        //= RS11
+        let has_room = self.copies.as_ref().is_some_and(|copies| copies.held < copies.budget);
+        self.keeping.full_until = self.keeping.full_until.filter(|until| now < *until && !has_room);
+        let waits = matches!(self.parts.link.seen().and_then(Client::wait_cause), Some(WaitCause::Retention));
+        if waits && matches!(self.stage, Stage::Consumes(_)) {
+            self.keeping.full_until = Some(now + AGAIN);
+            self.copies = None;
+            let why = "the log is full, and checkpoints are acknowledged before anything else".to_owned();
+            self.lose(&consort::Error::ConnectionLost { why, unknown_fate: 1..1 });
         }
     }
 
@@ -218,12 +208,10 @@ impl<M: StateMachine> Driver<M> {
     /// Acknowledges what the older checkpoint has.
     fn declare(&mut self) {
         let Stage::Consumes(bound) = &self.stage else { return };
-        let from = self.keeping.declared();
-        if from <= self.keeping.declared || self.keeping.asked == Some(from) {
-            return;
-        }
+        let Some(from) = self.keeping.kept.to_acknowledge() else { return };
         if let Source::Own(own) = &mut self.parts.source {
-            self.keeping.declared = from;
+            self.keeping.kept.acknowledges(from);
+            self.keeping.kept.is_acknowledged();
             return own.engine.on_kept(from);
         }
         let (seat, epoch, order) = (bound.seat.clone(), bound.epoch, self.keeping.order);
@@ -231,14 +219,14 @@ impl<M: StateMachine> Driver<M> {
         if let Err(error) = client.declare_bound(&seat, epoch, order, Position(from)) {
             return self.lose(&error);
         }
-        self.keeping.asked = Some(from);
+        self.keeping.kept.acknowledges(from);
     }
 
     /// All that was applied is on disk when the replica ends; false if it was never bound, and has nothing to keep.
     pub(super) fn keep_last(&mut self) -> Result<bool, Error> {
         self.collect(Instant::now());
         let next = self.parts.engine.progress().next.position;
-        let is_kept = self.keeping.kept.last().is_some_and(|last| *last >= next);
+        let is_kept = self.keeping.kept.newest().is_some_and(|last| last >= next);
         if self.keeping.spoilt || is_kept || !matches!(self.stage, Stage::Consumes(_)) {
             return Ok(is_kept && !self.keeping.spoilt);
         }
@@ -255,6 +243,7 @@ impl<M: StateMachine> Driver<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lasting::keeping::{BYTES, EVERY};
     use consort::Holder;
 
     const EVERY_COMMANDS: u64 = 1_000;
