@@ -9,6 +9,7 @@ use consort_paxos::Paxos;
 use consort_plato::Plato;
 use consort_ring::Ring;
 use consort_sim::fault::Kinds;
+use consort_sim::machine::ServerTouch;
 use consort_sim::plan::RunPlan;
 use consort_sim::world::{RunOptions, RunOutcome};
 use consort_toto::Toto;
@@ -17,6 +18,7 @@ pub use options::Protocol;
 #[cfg(feature = "mutants")]
 pub use options::cores;
 use options::{Options, Sessions, Task};
+use std::any::TypeId;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -46,9 +48,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, String> {
     let (faults, sessions) = (&options.faults, options.sessions);
     match options.protocol {
-        Protocol::Ring if sessions == Sessions::ByChance && seed.is_multiple_of(2) => {
-            run_sessions::<Ring>(seed, faults, (&|_| {}, &|_| {}), &SessionsDrawn::AnyByChance, story)
-        }
         Protocol::Ring => run_with::<Ring>(seed, faults, sessions, story),
         Protocol::Toto => run_with::<Toto>(seed, faults, sessions, story),
         Protocol::Plato => run_with::<Plato>(seed, faults, sessions, story),
@@ -61,10 +60,12 @@ fn run_as_is(options: &Options, seed: u64, story: bool) -> Result<RunOutcome, St
 /// With sessions of one kind all seeds drive whole nodes.
 fn run_with<E: Simulated>(seed: u64, faults: &Kinds, sessions: Sessions, story: bool) -> Result<RunOutcome, String> {
     let drawn = match sessions {
-        Sessions::ByChance => return run::<E>(seed, faults, &|_| {}, story),
+        Sessions::ByChance if !seed.is_multiple_of(2) => return run::<E>(seed, faults, &|_| {}, story),
+        Sessions::ByChance => SessionsDrawn::AnyByChance { elects: TypeId::of::<E>() == TypeId::of::<Ring>() },
         Sessions::Senders => SessionsDrawn::Senders,
         Sessions::Readers => SessionsDrawn::Readers,
         Sessions::Candidates => SessionsDrawn::Candidates(None),
+        Sessions::Servers => SessionsDrawn::Servers(ServerTouch::default()),
     };
     run_sessions::<E>(seed, faults, (&|_| {}, &|_| {}), &drawn, story)
 }
@@ -103,7 +104,10 @@ pub fn tell(seed: u64, outcome: &RunOutcome, whole: bool) {
         "{} messages, {} deliveries, {} datagrams sent, {} mishaps on links and in sockets, {} refusals, {} faults",
         totals.accepted, totals.delivered, totals.sent, outcome.mishaps, totals.waits, totals.faults
     );
-    println!("{} views, {} elections, {} readings begun", totals.views, totals.elections, totals.resumed);
+    println!(
+        "{} views, {} elections, {} readings begun, {} commands answered",
+        totals.views, totals.elections, totals.resumed, totals.answered
+    );
     for violation in &outcome.violations {
         println!("{violation}");
     }

@@ -4,7 +4,7 @@ use crate::digest::TraceDigest;
 use crate::fault::NodeSet;
 use crate::message::index_of;
 use crate::message::{Process, ProcessIncarnation};
-use crate::trace::{Grouped, LedRecord, NumberedRecord, OfferRecord, ReadingRecord, ResumedRecord};
+use crate::trace::{Grouped, LedRecord, NumberedRecord, OfferRecord, ReadingRecord, ReplicaRecord, ResumedRecord};
 use bytes::Bytes;
 use consort_order::{Advice, Destination, Engine, Fact, Link};
 use consort_session::{ChangeCause, GroupView, Member};
@@ -19,7 +19,7 @@ mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
 pub(crate) use whole::private;
-pub use whole::{Bookmarks, ElectionTouch, ResumingReaders, RoamingSessions, Whole};
+pub use whole::{Bookmarks, ElectionTouch, ResumingReaders, RoamingSessions, ServerFlaw, ServerTouch, Servers, Whole};
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {
@@ -234,6 +234,13 @@ pub enum MachineOutput {
         client: u16,
         /// What happened.
         step: Box<LedRecord>,
+    },
+    /// A server with a replicated state, or one of its callers, does something.
+    Replica {
+        /// Which client the server is, or was last.
+        client: u16,
+        /// What happened.
+        step: Box<ReplicaRecord>,
     },
     /// A client that is no process of the plan has gone.
     Gone {

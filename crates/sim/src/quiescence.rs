@@ -1,14 +1,25 @@
 //! Whether a run has come to rest: one view of all that live, and nothing owed to anybody.
 use crate::message::{Mark, Process, ProcessIncarnation};
-use crate::trace::{DeliveryRecord, InstallRecord, Occurrence, PerProcess, Submitted, TraceEvent};
+use crate::trace::{
+    DeliveryRecord, InstallRecord, Occurrence, PerProcess, ReplicaRecord, ReplicaStep, Submitted, TraceEvent,
+};
 use consort_types::ViewId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is still to come.
 #[derive(Debug, Default)]
 pub(crate) struct QuiescenceCheck {
     live: BTreeSet<Process>,
     owed: PerProcess<Owed>,
+    servers: BTreeMap<u16, OwedServer>,
+}
+
+/// What a server owes.
+#[derive(Debug, Default)]
+struct OwedServer {
+    serves: bool,
+    calls: BTreeSet<u64>,
+    at: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -35,6 +46,7 @@ impl QuiescenceCheck {
             Occurrence::Wait => self.owed.of(process).waits = true,
             Occurrence::Room => self.owed.of(process).waits = false,
             Occurrence::Deliver(delivered) => self.on_deliver(process, delivered),
+            Occurrence::Replica(step) => self.servers.entry(step.server).or_default().see(step),
             _ => {}
         }
     }
@@ -60,6 +72,10 @@ impl QuiescenceCheck {
         let incarnations: BTreeSet<_> = self.live.iter().map(|process| process.incarnation()).collect();
         let all: Vec<_> =
             self.owed.iter().filter(|(process, _)| incarnations.contains(&process.incarnation())).collect();
+        let at = self.servers.values().next().map(|server| server.at);
+        if self.servers.values().any(|server| !server.serves || !server.calls.is_empty() || Some(server.at) != at) {
+            return false;
+        }
         if all.iter().any(|(_, owed)| owed.own > 0 || owed.waits || owed.leaving) {
             return false;
         }
@@ -71,5 +87,22 @@ impl QuiescenceCheck {
             owed.view == first.view && owed.last.is_none_or(|mine| last.is_none_or(|other| mine == other))
         };
         listed.iter().copied().eq(incarnations) && members.all(|owed| owed.is_some_and(agrees))
+    }
+}
+
+impl OwedServer {
+    fn see(&mut self, step: &ReplicaRecord) {
+        match step.step {
+            ReplicaStep::Starts => (self.serves, self.at) = (false, step.at),
+            ReplicaStep::Ends => {
+                self.serves = false;
+                self.calls.clear();
+            }
+            ReplicaStep::Serves => self.serves = true,
+            ReplicaStep::Called | ReplicaStep::Reads => drop(self.calls.insert(step.call)),
+            ReplicaStep::Answered | ReplicaStep::Lost | ReplicaStep::Read => drop(self.calls.remove(&step.call)),
+            ReplicaStep::Applied | ReplicaStep::Restored => self.at = step.at,
+            ReplicaStep::Refused => {}
+        }
     }
 }

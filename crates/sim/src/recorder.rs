@@ -8,8 +8,8 @@ use crate::quiescence::QuiescenceCheck;
 use crate::story::RunStory;
 use crate::trace::{
     DeliveryRecord, DeliverySender, Grouped, InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep,
-    Occurrence, OfferRecord, PerProcess, ReadingRecord, ReadingStep, ResumedRecord, ResumedStep, SaidMessage,
-    Submitted, Trace, TraceEvent,
+    Occurrence, OfferRecord, PerProcess, ReadingRecord, ReadingStep, ReplicaRecord, ReplicaStep, ResumedRecord,
+    ResumedStep, SaidMessage, Submitted, Trace, TraceEvent,
 };
 use consort_types::{Instant, NodeId, Service, ViewId};
 use consort_wire::Payload;
@@ -36,6 +36,8 @@ pub struct Totals {
     pub views: u64,
     /// Elections of a leader.
     pub elections: u64,
+    /// Commands that replicas answered.
+    pub answered: u64,
 }
 
 #[derive(Debug)]
@@ -209,6 +211,16 @@ impl Recorder {
         self.record(process, Occurrence::Led(step));
     }
 
+    pub fn replica(&mut self, process: Process, step: Box<ReplicaRecord>) {
+        self.tell(Some(process.node), 'R', || format!("{process}: {step}"));
+        match step.step {
+            ReplicaStep::Answered => self.totals.answered += 1,
+            ReplicaStep::Applied | ReplicaStep::Restored | ReplicaStep::Serves => self.latest = self.now,
+            _ => {}
+        }
+        self.record(process, Occurrence::Replica(step));
+    }
+
     pub fn gone(&mut self, process: Process) {
         self.tell(Some(process.node), '-', || format!("{process} has gone"));
         self.record(process, Occurrence::Gone);
@@ -335,6 +347,10 @@ fn digest(digest: &mut TraceDigest, event: &TraceEvent) {
             digest.add(led.fence as u64 ^ (led.fence >> 64) as u64);
             digest.add(led.until.0);
             29 | (led.step as u64) << 8 | u64::from(led.candidate) << 16 | led.serial << 32
+        }
+        Occurrence::Replica(step) => {
+            digest.add(step.sum ^ step.at << 40);
+            30 | (step.step as u64) << 8 | u64::from(step.server) << 16 | step.call << 32
         }
         Occurrence::Gone => 19,
         Occurrence::Leave => 14,

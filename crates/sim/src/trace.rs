@@ -10,12 +10,14 @@ use std::borrow::Cow;
 mod leadership;
 mod producer_sends;
 mod reader_steps;
+mod replica_steps;
 mod text;
 pub mod witness;
 
 pub use leadership::{LedRecord, LedStep};
 pub use producer_sends::{NumberedRecord, NumberedStep};
 pub use reader_steps::{ResumedRecord, ResumedStep};
+pub use replica_steps::{REGISTERS, RegisterCommand, RegisterDeed, ReplicaRecord, ReplicaStep};
 pub use text::Unreadable;
 
 /// One thing that happened.
@@ -60,6 +62,8 @@ pub enum Occurrence {
     Resumed(Box<ResumedRecord>),
     /// The process wants to lead.
     Led(Box<LedRecord>),
+    /// A server with a replicated state, which the process connects, or one that calls it.
+    Replica(Box<ReplicaRecord>),
     /// The process, which is none of the plan, has gone.
     Gone,
     /// The process submitted a message and it was accepted.

@@ -8,6 +8,7 @@ mod paxos;
 mod plato;
 pub mod ring;
 pub mod scenes;
+mod sessions;
 mod toto;
 
 use consort_member::Policy;
@@ -16,12 +17,14 @@ use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::fault::{Activation, Fault, FaultScope, Kinds};
-use consort_sim::machine::{Bare, Bookmarks, ElectionTouch, Holds, Machine, ResumingReaders, RoamingSessions, Whole};
+use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
 use consort_sim::world::{RunOptions, RunOutcome, SimWorld};
 use consort_types::{ClusterId, ConfigHash, Duration, GroupName, Incarnation, Instant, MemberId, NodeId, Rng};
 use consort_wire::Identity;
+use sessions::DrawnSessions;
+pub use sessions::SessionsDrawn;
 use std::ops::RangeInclusive;
 
 /// A protocol that the simulator runs.
@@ -45,6 +48,14 @@ pub trait Simulated: Engine + Sized + 'static {
     /// # Errors
     /// What is wrong with the settings.
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String>;
+    /// Whether its positions outlive restarts of all nodes, and can be read again.
+    fn lasts(_config: &Self::Config) -> bool {
+        false
+    }
+    /// The same settings with as much retained at each node: a server knows only what its own daemon may retain.
+    fn alike(config: Self::Config) -> Self::Config {
+        config
+    }
     /// The highest stream that messages of engines alone are for.
     fn streams(_config: &Self::Config) -> u16 {
         0
@@ -64,41 +75,6 @@ pub type Adjust<'a, E> = &'a dyn Fn(&mut <E as Simulated>::Config);
 
 /// Does something to every node before it starts.
 pub type Touch<'a, E> = &'a dyn Fn(&mut Node<E>);
-
-/// Which sessions a run of whole nodes has beside its clients.
-#[derive(Clone, Default)]
-pub enum SessionsDrawn {
-    /// The seed says: some that send, or that read, or none.
-    #[default]
-    ByChance,
-    /// As by chance, and where there are none perhaps some that want to lead. Mutants are not tried with these.
-    AnyByChance,
-    /// Some that send.
-    Senders,
-    /// Some that read.
-    Readers,
-    /// Some that want to lead, with elections as they ship, or changed on purpose.
-    Candidates(Option<ElectionTouch>),
-}
-
-impl SessionsDrawn {
-    fn of(&self, plan: &RunPlan) -> (Option<RoamingSessions>, Option<ResumingReaders>) {
-        match self {
-            Self::ByChance => {
-                let senders = RoamingSessions::draw(plan);
-                let readers = ResumingReaders::draw(plan).filter(|_| senders.is_none());
-                (senders, readers)
-            }
-            Self::AnyByChance => match Self::ByChance.of(plan) {
-                (None, None) => (RoamingSessions::draw_candidates(plan), None),
-                drawn => drawn,
-            },
-            Self::Senders => (Some(RoamingSessions::senders(plan)), None),
-            Self::Readers => (None, Some(ResumingReaders::new(plan))),
-            Self::Candidates(touch) => (Some(RoamingSessions::candidates(plan, touch.as_ref())), None),
-        }
-    }
-}
 
 /// Runs one seed: an odd one drives engines alone, an even one whole nodes with their clients.
 ///
@@ -138,8 +114,21 @@ pub fn run_sessions<E: Simulated>(
     story: bool,
 ) -> Result<RunOutcome, String> {
     let plan = E::suited(RunPlan::draw_whole(seed, faults), true);
-    let options = RunOptions { bounds: E::bounds(&plan, true)?, story, trace: false };
-    Ok(whole::<E>(plan, options, adjust, touch, sessions)?.run())
+    let promised = E::bounds(&plan, true)?.promised;
+    let resumes = !promised.quorum || promised.gaps;
+    let drawn = sessions.of(&plan, resumes, E::lasts(&E::settings(&plan, true)))?;
+    let plan = drawn.suited(plan);
+    let mut bounds = E::bounds(&plan, true)?;
+    if drawn.servers.is_some() {
+        // Servers make checkpoints, and say so, also at rest.
+        bounds.quiet.values_mut().for_each(|limit| *limit = (*limit).max(4 << 10));
+    }
+    if drawn.blacks_out() {
+        // A leader takes up all that it finds undecided: as much as there was since decisions were written last.
+        bounds.running.remove("open_instances");
+    }
+    let options = RunOptions { bounds, story, trace: false };
+    Ok(whole::<E>(plan, options, adjust, touch, drawn)?.run())
 }
 
 /// A world of engines alone.
@@ -166,28 +155,22 @@ fn whole<'a, E: Simulated>(
     mut options: RunOptions,
     adjust: Adjust<'a, E>,
     touch: Touch<'a, E>,
-    sessions: &SessionsDrawn,
+    drawn: DrawnSessions,
 ) -> Result<SimWorld<'a, Whole<E>>, String> {
     let settings = E::settings(&plan, true);
     let streams = E::group_streams(&settings);
     let group = GroupName::new(b"all").map_err(|error| error.to_string())?;
     let mut rng = Rng::new(plan.seed).fork(0x11b175);
-    let drawn = Limits {
+    let drawn_limits = Limits {
         message_max: message::LARGEST,
         credit: [16 << 10, 128 << 10, 512 << 10][rng.below(3) as usize],
         ..Limits::default()
     };
-    let limits = if plan.shipped { Limits::default() } else { drawn };
+    let limits = if plan.shipped { Limits::default() } else { drawn_limits };
     let spares = !plan.shipped && Rng::new(plan.seed).fork(0x70b1c).chance(0.6);
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
-    let (roaming, mut resuming) = sessions.of(&plan);
-    let promised = options.bounds.promised;
-    let lasts = promised.quorum && !promised.gaps;
-    if lasts && resuming.take().is_some() && matches!(sessions, SessionsDrawn::Readers) {
-        let text = "positions of this protocol belong to no view, and readers that resume by views are for those that do: \
-                    the readers of every run are judged by position";
-        return Err(text.into());
-    }
+    let DrawnSessions { roaming, resuming, servers } = drawn;
+    let settings = if servers.is_some() { E::alike(settings) } else { settings };
     if let Some(readers) = &resuming {
         let (bytes, keep) = readers.retention();
         options.bounds.retained = Some((bytes as u64, keep));
@@ -202,7 +185,7 @@ fn whole<'a, E: Simulated>(
         let node = node(&settings, member, adjust)?;
         let whole = Whole::new(&known, identity(member), node, limits, group.clone(), E::HOLDS);
         let mut whole = whole.with_reader(&known, bookmarks.clone()).with_roamers(&known, roaming.clone());
-        whole = whole.with_resumers(&known, resuming.clone());
+        whole = whole.with_resumers(&known, resuming.clone()).with_servers(&known, servers.clone());
         whole.node_mut().set_streams(streams.clone());
         // What others read is not kept where nodes are spared it.
         if spares && resuming.is_none() && Rng::new(known.seed).fork(member.node.0.into()).chance(0.8) {

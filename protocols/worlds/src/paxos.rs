@@ -36,6 +36,14 @@ impl Simulated for Paxos {
         config
     }
 
+    fn lasts(config: &Config) -> bool {
+        config.storage != Storage::Memory
+    }
+
+    fn alike(config: Config) -> Config {
+        Config { retain: config.retain.max(LITTLE + 1), ..config }
+    }
+
     fn at(config: &Config, me: NodeId) -> Config {
         Config { me, retain: retain(config, me), ..config.clone() }
     }

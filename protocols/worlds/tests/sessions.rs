@@ -1,9 +1,11 @@
-//! Sessions that outlive their daemons, with the token ring: seeds that once broke a promise.
+//! Sessions and servers that outlive their daemons: seeds that once broke a promise.
 #![allow(clippy::unwrap_used, reason = "tests")]
+use consort_paxos::Paxos;
 use consort_ring::Ring;
 use consort_sim::fault::Kinds;
+use consort_sim::machine::ServerTouch;
 use consort_sim::world::Totals;
-use consort_worlds::{SessionsDrawn, run_sessions};
+use consort_worlds::{SessionsDrawn, Simulated, run_sessions};
 
 /// A daemon crashed amid what a reader was told, who knew all of it, and its trace did not.
 const READERS: [u64; 5] = [694, 1300, 1864, 2534, 3384];
@@ -13,9 +15,15 @@ const READERS: [u64; 5] = [694, 1300, 1864, 2534, 3384];
 /// and that was forgotten where the next view counted. A node was kept out for two seconds when the network was well again.
 const CANDIDATES: [u64; 4] = [41, 61, 292, 757];
 
-fn keep_all_promises(seeds: &[u64], sessions: &SessionsDrawn) -> Vec<Totals> {
+/// The log was full: a server that had started waited for its opening before it made checkpoints; one that had others fill the
+/// log waited for its mark; what one acknowledged waited behind what it had sent. A start was killed, and its binding counted
+/// after the next had asked for one. A daemon that had yet to read its log knew of no copies, or of earlier bindings. The log
+/// had released what was before the first binding.
+const SERVERS: [u64; 10] = [6, 10, 20, 32, 44, 51, 80, 106, 140, 144];
+
+fn keep_all_promises<E: Simulated>(seeds: &[u64], sessions: &SessionsDrawn) -> Vec<Totals> {
     let run = |seed: &u64| {
-        let outcome = run_sessions::<Ring>(*seed, &Kinds::all(), (&|_| {}, &|_| {}), sessions, false).unwrap();
+        let outcome = run_sessions::<E>(*seed, &Kinds::all(), (&|_| {}, &|_| {}), sessions, false).unwrap();
         let broken: Vec<_> = outcome.violations.iter().map(ToString::to_string).collect();
         assert!(broken.is_empty(), "seed {seed}: {}", broken.join("\n"));
         outcome.totals
@@ -26,13 +34,21 @@ fn keep_all_promises(seeds: &[u64], sessions: &SessionsDrawn) -> Vec<Totals> {
 #[test]
 fn readers_go_on_where_they_were_whatever_goes_wrong() {
     //= E21 test
-    let totals = keep_all_promises(&READERS, &SessionsDrawn::ByChance);
+    let totals = keep_all_promises::<Ring>(&READERS, &SessionsDrawn::ByChance);
     assert!(totals.iter().all(|totals| totals.resumed > 0), "each run has readers: {totals:?}");
 }
 
 #[test]
 fn candidates_lead_one_at_a_time_whatever_goes_wrong() {
     //= L09 test
-    let totals = keep_all_promises(&CANDIDATES, &SessionsDrawn::Candidates(None));
+    let totals = keep_all_promises::<Ring>(&CANDIDATES, &SessionsDrawn::Candidates(None));
     assert!(totals.iter().any(|totals| totals.elections > 0), "somebody is elected: {totals:?}");
+}
+
+#[test]
+fn servers_lose_nothing_that_they_answered() {
+    //= RS11 test
+    //= RS13 test
+    let totals = keep_all_promises::<Paxos>(&SERVERS, &SessionsDrawn::Servers(ServerTouch::default()));
+    assert!(totals.iter().all(|totals| totals.answered > 0), "in each run something is answered: {totals:?}");
 }

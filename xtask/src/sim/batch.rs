@@ -25,6 +25,7 @@ struct Sum {
     views: u64,
     elections: u64,
     readings: u64,
+    answered: u64,
     /// The longest that a whole network took to come to its last view, and the seed.
     healed: (Duration, u64),
     red: BTreeMap<u64, String>,
@@ -78,6 +79,7 @@ impl Sum {
                 self.views += outcome.totals.views;
                 self.elections += outcome.totals.elections;
                 self.readings += outcome.totals.resumed;
+                self.answered += outcome.totals.answered;
                 self.deliveries += outcome.totals.delivered;
                 self.mishaps += outcome.mishaps;
                 if outcome.violations.is_empty() {
@@ -112,7 +114,10 @@ impl Sum {
             options.threads,
             simulated / real
         );
-        println!("{} views, {} elections, {} readings begun", self.views, self.elections, self.readings);
+        println!(
+            "{} views, {} elections, {} readings begun, {} commands answered",
+            self.views, self.elections, self.readings, self.answered
+        );
         let (healed, seed) = self.healed;
         println!("one ring of all that live at most {:.2} s after the faults, in seed {seed}", healed.as_secs_f64());
         println!(

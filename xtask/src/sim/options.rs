@@ -76,14 +76,17 @@ pub enum Sessions {
     Readers,
     /// Some that want to lead.
     Candidates,
+    /// Servers with a replicated state, where the order lasts.
+    Servers,
 }
 
 impl Sessions {
-    const ALL: [(Self, &'static str); 4] = [
+    const ALL: [(Self, &'static str); 5] = [
         (Self::ByChance, "drawn"),
         (Self::Senders, "senders"),
         (Self::Readers, "readers"),
         (Self::Candidates, "candidates"),
+        (Self::Servers, "servers"),
     ];
 
     fn named(name: &str) -> Result<Self, String> {
@@ -123,7 +126,7 @@ cargo xtask sim --protocol NAME [options]
   --seed S           run one seed and tell its story
   --whole            do not leave out the middle of the story
   --faults LIST      all (default), steady (those that change no membership), none, or some of these, with commas:
-{faults}  --sessions KIND    drawn (default), or in every run senders, readers or candidates of an election
+{faults}  --sessions KIND    drawn (default), or in every run senders, readers, candidates or servers
   --threads N        run so many seeds at a time (default: one for each core)
   --idle [NODES]     (ring) measure how much faster than real time idle nodes (default 5) are simulated
   --failover [RUNS]  (ring) how long 2 to 128 members take to a new view after a crash, a restart, a good-bye and at first

@@ -35,6 +35,7 @@
 //! | GH | daemons of a view have the same groups | `group_state` |
 //! | RP | what is read by position is the order, without gaps | `position_order` |
 //! | OL | never two lead at one time, leases end in time, and fences rise | `one_leader` |
+//! | RE | replicas have one history, states are what it makes, and what was answered stays in it | `replicated_state` |
 //! | RS | a reader that outlives its daemons is told each message once, in order, or what it is not told | `reader_resumption` |
 //! | PF | what a session is told of its sends is true, and stays so | `fates` |
 //! | PD | a producer's send is delivered once, in order, or not at all | `once` |
@@ -93,6 +94,7 @@ mod process_views;
 mod producer_tables;
 mod prompt;
 mod reader_resumption;
+mod replicated_state;
 mod safe;
 mod safe_delivery;
 mod safe_installation;
@@ -256,6 +258,7 @@ impl Suite {
                 Box::<position_order::PositionOrder>::default(),
                 Box::new(one_leader::OneLeader::new(nodes, bounds.disks_last || promised.quorum)),
                 Box::new(reader_resumption::ReaderResumption::new(bounds.retained)),
+                Box::<replicated_state::ReplicatedState>::default(),
                 Box::new(fates::Fates::new(nodes)),
                 Box::new(once::Once::new(nodes, promised)),
                 Box::new(producer_tables::ProducerTables::new(nodes)),

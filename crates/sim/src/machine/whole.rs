@@ -6,12 +6,14 @@ mod resumer;
 mod resuming_readers;
 mod roamer;
 mod roaming_sessions;
+mod servers;
 mod side;
 
 pub use candidate::ElectionTouch;
 pub use reader::Bookmarks;
 pub use resuming_readers::ResumingReaders;
 pub use roaming_sessions::RoamingSessions;
+pub use servers::{ServerFlaw, ServerTouch, Servers};
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, observe_kept_out, sum};
@@ -31,6 +33,7 @@ use consort_wire::{Identity, Lane, Payload};
 use reader::Reader;
 use resumer::Resumers;
 use roamer::{Roamers, SeenTable};
+use servers::ServerLinks;
 use side::{Deed, Side};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -57,6 +60,8 @@ pub struct Whole<E: Engine> {
     roamers: Option<Roamers>,
     /// Readers that outlive their nodes, where there are such.
     resumers: Option<Resumers>,
+    /// Servers with a replicated state, where there are such.
+    servers: Option<ServerLinks>,
     seen_table: SeenTable,
     /// The client that reads next, before any other.
     reads_next: Option<ClientId>,
@@ -141,6 +146,7 @@ impl<E: Engine> Whole<E> {
             reader: None,
             roamers: None,
             resumers: None,
+            servers: None,
             seen_table: SeenTable::default(),
             group,
             side: Side::new(plan, identity.me.node),
@@ -186,6 +192,13 @@ impl<E: Engine> Whole<E> {
         whole
     }
 
+    /// Servers that outlive their nodes connect here, too.
+    #[must_use]
+    pub fn with_servers(mut self, plan: &RunPlan, servers: Option<Servers>) -> Self {
+        self.servers = servers.map(|servers| ServerLinks::new(plan, self.me.node, servers));
+        self
+    }
+
     /// The node, for looking at.
     pub const fn node(&self) -> &Node<E> {
         &self.node
@@ -204,12 +217,17 @@ impl<E: Engine> Whole<E> {
         if !self.leaves {
             self.pass_roamers(now);
             self.pass_resumers(now);
+            self.pass_servers(now);
         }
         if self.leaves || !self.side.is_due(now) {
             return;
         }
         let at = self.side.choose(self.seats.len());
-        if self.reader.as_ref().is_some_and(|reader| reader.seat == at) || self.is_roamer(at) || self.is_resumer(at) {
+        if self.reader.as_ref().is_some_and(|reader| reader.seat == at)
+            || self.is_roamer(at)
+            || self.is_resumer(at)
+            || self.is_server(at)
+        {
             return;
         }
         let visits = at >= usize::from(self.processes);
@@ -234,6 +252,10 @@ impl<E: Engine> Whole<E> {
 
     fn is_resumer(&self, at: usize) -> bool {
         self.resumers.as_ref().is_some_and(|resumers| resumers.has(at))
+    }
+
+    fn is_server(&self, at: usize) -> bool {
+        self.servers.as_ref().is_some_and(|servers| servers.has(at))
     }
 
     fn join(&mut self, at: usize, group: &GroupName, closed: bool) {
@@ -302,7 +324,7 @@ impl<E: Engine> Whole<E> {
             MachineOutput::Numbered { client, step } => {
                 self.is_roamer((*client).into()) || !matches!(step.step, NumberedStep::Given | NumberedStep::Table)
             }
-            MachineOutput::Led { .. } => true,
+            MachineOutput::Led { .. } | MachineOutput::Replica { .. } => true,
             _ => false,
         }
     }
@@ -337,6 +359,7 @@ impl<E: Engine> Whole<E> {
             Effect::DropSpool { client } => drop(self.spools.remove(&client)),
             // Nothing is sealed here.
             Effect::PromiseKey { .. } | Effect::SealWith { .. } => {}
+            Effect::Close { client } if self.is_server(seat_of(client)) => self.on_server_closed(seat_of(client)),
             Effect::Close { client } => self.refuse(seat_of(client), "the node closed the connection".into()),
         }
     }
@@ -384,6 +407,7 @@ impl<E: Engine> Whole<E> {
         let acts = &mut self.acts;
         self.seats[at].listener.hear(&event, |heard| acts.extend(act(at as u16, heard)));
         match event {
+            event if self.is_server(at) => self.on_server_event(at, event),
             DaemonEvent::Welcome(_) if self.is_roamer(at) => self.welcome_roamer(at),
             DaemonEvent::Welcome(_) if self.is_resumer(at) => self.welcome_resumer(at),
             DaemonEvent::Welcome(_) if at >= usize::from(self.processes) => self.welcome_reader(at),
@@ -542,6 +566,7 @@ impl<E: Engine> Machine for Whole<E> {
 
     fn note_time(&mut self, now: Instant) {
         self.roamers.iter_mut().for_each(|roamers| roamers.time = now);
+        self.servers.iter().for_each(|servers| servers.note_time(now));
     }
 
     fn is_joined_late(&self) -> bool {
@@ -612,6 +637,7 @@ impl<E: Engine> Machine for Whole<E> {
     }
 
     fn poll_last(&mut self) -> Option<MachineOutput> {
+        self.crash_servers();
         let first = self.acts.iter().position(|act| self.outlives(act))?;
         self.acts.drain(..=first).next_back()
     }
@@ -619,7 +645,8 @@ impl<E: Engine> Machine for Whole<E> {
     fn poll_timeout(&self) -> Option<Instant> {
         let roams = self.roamers.as_ref().filter(|_| !self.leaves).and_then(Roamers::next);
         let resumes = self.resumers.as_ref().filter(|_| !self.leaves).map(Resumers::next);
-        let others = self.node.poll_timeout().into_iter().chain(roams).chain(resumes);
+        let serves = self.servers.as_ref().filter(|_| !self.leaves).map(ServerLinks::next);
+        let others = self.node.poll_timeout().into_iter().chain(roams).chain(resumes).chain(serves);
         self.seats.iter().filter_map(|seat| seat.writes_by).chain(others).min()
     }
 

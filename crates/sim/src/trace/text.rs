@@ -1,8 +1,8 @@
 //! A trace as text.
 use super::{
     DeliveryRecord, DeliverySender, Grouped, InstallRecord, LedRecord, LedStep, NumberedRecord, NumberedStep,
-    Occurrence, OfferRecord, ReadingRecord, ReadingStep, ResumedRecord, ResumedStep, SaidMessage, Submitted, Trace,
-    TraceEvent,
+    Occurrence, OfferRecord, ReadingRecord, ReadingStep, RegisterCommand, RegisterDeed, ReplicaRecord, ReplicaStep,
+    ResumedRecord, ResumedStep, SaidMessage, Submitted, Trace, TraceEvent,
 };
 use crate::message::{Mark, Process, ProcessIncarnation};
 use consort_types::{Class, Incarnation, Instant, MemberId, MessageId, NodeId, OrderStream, Position, Service, ViewId};
@@ -63,6 +63,7 @@ impl fmt::Display for TraceEvent {
             Occurrence::Numbered(step) => write!(f, "numbered {step}"),
             Occurrence::Resumed(step) => write!(f, "resumed {step}"),
             Occurrence::Led(step) => write!(f, "led {step}"),
+            Occurrence::Replica(step) => write!(f, "replica {step}"),
             Occurrence::Gone => f.write_str("gone"),
             Occurrence::Submit(submitted) => write_submit(f, submitted),
             Occurrence::Wait => f.write_str("wait"),
@@ -222,6 +223,7 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<Occurrence> {
             until: Instant(fields.number("until")?),
             lease: fields.number("lease")?,
         })),
+        "replica" => Occurrence::Replica(Box::new(read_replica(fields)?)),
         "gone" => Occurrence::Gone,
         "offer" => Occurrence::Offer(OfferRecord {
             offer: fields.number("offer")?,
@@ -245,6 +247,23 @@ fn read_what(word: &str, fields: Fields<'_>) -> Option<Occurrence> {
             missing: fields.list("missing", node)?,
         },
         _ => return None,
+    })
+}
+
+fn read_replica(fields: Fields<'_>) -> Option<ReplicaRecord> {
+    let deed: usize = fields.number("deed")?;
+    Some(ReplicaRecord {
+        step: ReplicaStep::named(fields.text("step")?)?,
+        server: fields.number("server")?,
+        call: fields.number("call")?,
+        at: fields.number("at")?,
+        sum: fields.number("sum")?,
+        command: RegisterCommand {
+            deed: *RegisterDeed::ALL.get(deed)?,
+            key: fields.number("key")?,
+            value: fields.number("value")?,
+            expected: fields.number("expected")?,
+        },
     })
 }
 
@@ -479,6 +498,13 @@ mod tests {
                 until: Instant(3),
                 lease: 4,
                 ..LedRecord::of(LedStep::Leads)
+            })),
+            Occurrence::Replica(Box::new(ReplicaRecord {
+                call: 2,
+                at: 3,
+                sum: 4,
+                command: RegisterCommand { deed: RegisterDeed::Swap, key: 1, value: 5, expected: 6 },
+                ..ReplicaRecord::of(ReplicaStep::Called, 7)
             })),
             Occurrence::Gone,
             Occurrence::Submit(submitted),

@@ -247,6 +247,7 @@ impl<M: Machine> SimWorld<'_, M> {
             MachineOutput::Numbered { client, step } => self.recorder.numbered(process(client), step),
             MachineOutput::Resumed { client, step } => self.recorder.resumed(process(client), step),
             MachineOutput::Led { client, step } => self.recorder.led(process(client), step),
+            MachineOutput::Replica { client, step } => self.recorder.replica(process(client), step),
             MachineOutput::Gone { client } => self.recorder.gone(process(client)),
             MachineOutput::Ordered { client, count } => {
                 self.recorder.record(process(client), Occurrence::Ordered(count))

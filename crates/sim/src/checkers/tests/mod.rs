@@ -7,6 +7,7 @@ mod offers;
 mod orders;
 mod producers;
 mod reading;
+mod replicas;
 mod resumed;
 mod safe;
 mod script;

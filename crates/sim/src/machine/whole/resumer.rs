@@ -396,5 +396,6 @@ impl<E: Engine> Whole<E> {
         self.reader.as_ref().is_some_and(|reader| reader.is_stalled(seat))
             || self.resumers.as_ref().is_some_and(|resumers| resumers.is_stalled(seat))
             || self.is_paused(seat)
+            || self.is_stalled_server(seat)
     }
 }

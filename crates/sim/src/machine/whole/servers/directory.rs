@@ -1,0 +1,62 @@
+//! What a server has on its disk: whose directory it is, and two checkpoints.
+use crate::digest::TraceDigest;
+use crate::trace::REGISTERS;
+use consort_replica::simulated::lasting::{Identity, Progress};
+
+/// The number of checkpoints that are kept.
+const KEPT: usize = 2;
+
+/// The registers and how far they are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checkpoint {
+    pub order: u64,
+    pub serial: u64,
+    pub progress: Progress,
+    pub registers: [u64; REGISTERS],
+    /// Its checksum is wrong.
+    pub damaged: bool,
+}
+
+/// A directory.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Directory {
+    pub identity: Option<Identity>,
+    /// What its copies do not share with it.
+    pub mark: u128,
+    /// Oldest first.
+    pub checkpoints: Vec<Checkpoint>,
+}
+
+impl Directory {
+    /// A checkpoint is synced, and takes its name.
+    pub fn keep(&mut self, checkpoint: Checkpoint) {
+        self.checkpoints.push(checkpoint);
+        if self.checkpoints.len() > KEPT {
+            self.checkpoints.remove(0);
+        }
+    }
+
+    /// Whether it is the one that was bound, and no copy of it.
+    pub fn is_own(&self) -> bool {
+        self.identity.as_ref().is_none_or(|identity| identity.mark == self.mark)
+    }
+
+    /// Those that are whole, oldest first.
+    pub fn whole(&self) -> impl DoubleEndedIterator<Item = &Checkpoint> {
+        self.checkpoints.iter().filter(|checkpoint| !checkpoint.damaged)
+    }
+
+    /// The newest checkpoint cannot be read any more, if there is another one.
+    pub fn damage(&mut self) {
+        if self.whole().count() == KEPT {
+            self.checkpoints.last_mut().into_iter().for_each(|newest| newest.damaged = true);
+        }
+    }
+}
+
+/// A sum of a state.
+pub(super) fn sum_of(registers: &[u64; REGISTERS]) -> u64 {
+    let mut sum = TraceDigest::default();
+    registers.iter().for_each(|register| sum.add(*register));
+    sum.0
+}
