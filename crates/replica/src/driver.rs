@@ -57,6 +57,8 @@ pub(crate) struct Driver<M: StateMachine> {
     /// When the last checkpoint was begun, and when the next is due if anything was applied since.
     save_times: (Instant, Instant),
     origin: crate::line::Origin,
+    /// It was said that others are of another kind.
+    warned: bool,
 }
 
 /// What was sent, of which the fate counts.
@@ -114,6 +116,7 @@ impl<M: StateMachine> Driver<M> {
             donations: BTreeMap::new(),
             incoming: Incoming::default(),
             saving: None,
+            warned: false,
             save_times: (Instant::now(), Instant::now() + SAVE_EVERY),
         }
     }
@@ -321,6 +324,7 @@ impl<M: StateMachine> Driver<M> {
         let bytes = Bytes::copy_from_slice(message.payload());
         if message.groups().any(|group| group.as_bytes() == self.group.as_bytes()) {
             match Frame::decode(&bytes) {
+                Ok(Frame::Said(_)) => self.warn_of_durable(message.sender_name()),
                 Ok(frame) => self.engine.on_frame(frame),
                 Err(error) => tracing::warn!("{} sent what is no command: {error}", message.sender_name()),
             }
@@ -338,6 +342,17 @@ impl<M: StateMachine> Driver<M> {
                 tracing::warn!("{} sent what is no part of a state: {error}", message.sender_name());
                 Ok(())
             }
+        }
+    }
+
+    /// Others of the group keep a log of their own.
+    fn warn_of_durable(&mut self, who: impl std::fmt::Display) {
+        if !std::mem::replace(&mut self.warned, true) {
+            tracing::warn!(
+                "{who} is a durable replica of group {}, and this one is not, so that neither takes what the other sends: \
+                 start all of them alike",
+                self.group
+            );
         }
     }
 

@@ -295,11 +295,15 @@ impl Engine {
         }
     }
 
-    /// Entries that are not committed yet, and which copies have all of them on disk.
-    pub fn uncommitted(&self) -> Option<(u64, Vec<u16>)> {
+    /// The index of the last entry that is known to be committed.
+    pub const fn committed(&self) -> u64 {
+        self.committed
+    }
+
+    /// The copies that have more on disk, if entries are not committed.
+    pub fn ahead(&self) -> Option<Vec<u16>> {
         let force = self.force().filter(|force| force.end > self.committed)?;
-        let synced = force.synced.iter().filter(|(_, index)| **index > self.committed);
-        Some((self.committed, synced.map(|(copy, _)| *copy).collect()))
+        Some(force.synced.iter().filter(|(_, index)| **index > self.committed).map(|(copy, _)| *copy).collect())
     }
 
     const fn is_majority(&self, count: usize) -> bool {

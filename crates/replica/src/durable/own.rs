@@ -6,22 +6,28 @@ use bytes::Bytes;
 use consort::GroupName;
 use consort_journal::{Journal, JournalWriter, Keep, OpenError, Records};
 use consort_types::{Incarnation, Ticket};
+use std::collections::VecDeque;
 use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// The journal's directory in that of the copy.
 const JOURNAL: &str = "log";
-/// A disk that answers nothing for this time is named.
+/// What lasts for this time is named: a disk that answers nothing, and what commands wait for.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A copy whose disk owes this number of bytes ends, because the other copies can go on without it for as long as they like.
+const UNWRITTEN_MAX: usize = 256 << 20;
 
 /// An engine and its journal.
 pub(crate) struct OwnLog {
     pub engine: Engine,
     journal: JournalWriter,
     began: Instant,
-    /// The last entry that was committed, and since when others wait behind it.
-    lag: Option<(u64, Instant)>,
+    /// The last entry that was committed, and since when commands wait.
+    waits: Option<(u64, Instant)>,
+    /// Records that wait for the disk, each with its number and its bytes, and the bytes of all.
+    unwritten: VecDeque<(u64, usize)>,
+    unwritten_bytes: usize,
     /// Why the disk takes nothing, as was logged.
     trouble: Option<String>,
 }
@@ -100,17 +106,35 @@ impl OwnLog {
             Ok(())
         });
         let journal = started.map_err(|error| Error::directory(wanted.directory, &error))?;
-        Ok(Self { engine, journal, began: Instant::now(), lag: None, trouble: None })
+        Ok(Self {
+            engine,
+            journal,
+            began: Instant::now(),
+            waits: None,
+            unwritten: VecDeque::new(),
+            unwritten_bytes: 0,
+            trouble: None,
+        })
     }
 
     /// What the journal has synced since.
     ///
     /// # Errors
-    /// The disk takes nothing any more.
+    /// The disk takes nothing any more, or owes too much.
     pub fn take_written(&mut self) -> io::Result<bool> {
         let mut last = None;
         while let Some(ticket) = self.journal.next_done()? {
             last = Some(ticket.0);
+        }
+        while let Some((_, bytes)) = self.unwritten.front().filter(|(number, _)| Some(*number) <= last) {
+            self.unwritten_bytes -= bytes;
+            self.unwritten.pop_front();
+        }
+        if self.unwritten_bytes > UNWRITTEN_MAX {
+            let why = self.trouble.as_deref().unwrap_or("it is too slow");
+            let text =
+                format!("{} MiB wait for the disk: {why}; start this server again once it writes", UNWRITTEN_MAX >> 20);
+            return Err(io::Error::other(text));
         }
         last.into_iter().for_each(|last| self.engine.on_written(last));
         Ok(last.is_some())
@@ -129,7 +153,9 @@ impl OwnLog {
     }
 
     fn write(&mut self, number: u64, record: Bytes) {
-        let now = self.now();
+        let (now, bytes) = (self.now(), record.len());
+        self.unwritten.push_back((number, bytes));
+        self.unwritten_bytes += bytes;
         self.journal.write(now, Ticket(number), record, true);
     }
 
@@ -158,29 +184,32 @@ impl OwnLog {
         self.trouble = why;
     }
 
-    /// Why commands wait, in words.
+    /// Why commands wait, in words, if they do for long: a meeting of the copies takes some milliseconds.
     pub fn waits_for(&mut self, now: Instant) -> Option<String> {
-        if let Some(why) = self.engine.waits_for() {
-            return Some(why);
-        }
-        let Some((committed, ahead)) = self.engine.uncommitted() else {
-            self.lag = None;
-            return None;
-        };
-        let since = match self.lag {
+        let committed = self.engine.committed();
+        let why = self.engine.waits_for().or_else(|| self.uncommitted())?;
+        let since = match self.waits {
             Some((at, since)) if at == committed => since,
             _ => now,
         };
-        self.lag = Some((committed, since));
-        if let Some(why) = self.trouble.as_ref().filter(|_| now.saturating_duration_since(since) >= PATIENCE) {
+        self.waits = Some((committed, since));
+        (now.saturating_duration_since(since) >= PATIENCE).then_some(why)
+    }
+
+    /// Why entries are not committed.
+    fn uncommitted(&mut self) -> Option<String> {
+        let Some(ahead) = self.engine.ahead() else {
+            self.waits = None;
+            return None;
+        };
+        if let Some(why) = &self.trouble {
             return Some(format!(
                 "a majority of the copies has yet to write; the disk of this one takes nothing: {why}"
             ));
         }
         let ahead: Vec<_> = ahead.iter().map(ToString::to_string).collect();
         let who = if ahead.is_empty() { "no copy".to_owned() } else { format!("only copy {}", ahead.join(", ")) };
-        (now.saturating_duration_since(since) >= PATIENCE)
-            .then(|| format!("{who} has written the last commands to its disk, and a majority must"))
+        Some(format!("{who} has written the last commands to its disk, and a majority must"))
     }
 }
 
