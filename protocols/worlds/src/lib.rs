@@ -122,6 +122,8 @@ pub fn run_sessions<E: Simulated>(
     if drawn.servers.is_some() {
         // Servers make checkpoints, and say so, also at rest.
         bounds.quiet.values_mut().for_each(|limit| *limit = (*limit).max(4 << 10));
+        // Where all retain little, a node that was slow begins again outside of the view.
+        bounds.unseen.insert("NV");
     }
     if drawn.blacks_out() {
         // A leader takes up all that it finds undecided: as much as there was since decisions were written last.

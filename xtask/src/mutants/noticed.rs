@@ -7,9 +7,10 @@ use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
+use consort_replica::simulated::lasting as replica;
 use consort_ring::Ring;
 use consort_sim::fault::Kinds;
-use consort_sim::machine::ElectionTouch;
+use consort_sim::machine::{ElectionTouch, ServerFlaw, ServerTouch};
 use consort_sim::world::RunOutcome;
 use consort_toto::Toto;
 use consort_worlds::scenes::{self, Playable};
@@ -33,6 +34,8 @@ enum Mutant {
     Group(consort_group::Mutant),
     Node(consort_node::Mutant),
     Leader(consort_leader::Mutant),
+    Replica(replica::Mutant),
+    Server(ServerFlaw),
     Toto(consort_toto::Mutant),
     Views(consort_toto::vs::Mutant),
     Plato(consort_plato::Mutant),
@@ -50,6 +53,10 @@ impl Mutant {
         let views = consort_toto::vs::Mutant::ALL.iter().copied().map(Self::Views);
         let plato = consort_plato::Mutant::ALL.iter().copied().map(Self::Plato);
         let paxos = consort_paxos::Mutant::ALL.iter().copied().map(Self::Paxos);
+        // Two are of the model in its own tests: the simulator has them among those of servers.
+        let of_model = [replica::Mutant::OriginsUnkept, replica::Mutant::NextKeptLate];
+        let replicas = replica::Mutant::ALL.iter().copied().filter(|mutant| !of_model.contains(mutant));
+        let paxos = paxos.chain(replicas.map(Self::Replica)).chain(ServerFlaw::ALL.iter().copied().map(Self::Server));
         let toto = consort_toto::Mutant::ALL.iter().copied().map(Self::Toto);
         let many = consort_multiring_paxos::Mutant::ALL.iter().copied().map(Self::MultiRingPaxos);
         let joined = consort_multiring::Mutant::ALL.iter().copied().map(Self::MultiRing);
@@ -62,6 +69,8 @@ impl Mutant {
             Self::Group(mutant) => mutant.name(),
             Self::Node(mutant) => mutant.name(),
             Self::Leader(mutant) => mutant.name(),
+            Self::Replica(mutant) => mutant.name(),
+            Self::Server(flaw) => flaw.name(),
             Self::Toto(mutant) => mutant.name(),
             Self::Views(mutant) => mutant.name(),
             Self::Plato(mutant) => mutant.name(),
@@ -77,6 +86,8 @@ impl Mutant {
             Self::Group(mutant) => mutant.what(),
             Self::Node(mutant) => mutant.what(),
             Self::Leader(mutant) => mutant.what(),
+            Self::Replica(mutant) => mutant.what(),
+            Self::Server(flaw) => flaw.what(),
             Self::Toto(mutant) => mutant.what(),
             Self::Views(mutant) => mutant.what(),
             Self::Plato(mutant) => mutant.what(),
@@ -94,7 +105,7 @@ impl Mutant {
             Self::Ring(_) | Self::Group(_) | Self::Node(_) | Self::Leader(_) => Protocol::Ring,
             Self::Toto(_) | Self::Views(_) => Protocol::Toto,
             Self::Plato(_) => Protocol::Plato,
-            Self::Paxos(_) => Protocol::Paxos,
+            Self::Paxos(_) | Self::Replica(_) | Self::Server(_) => Protocol::Paxos,
             Self::MultiRingPaxos(_) => Protocol::MultiRingPaxos,
             Self::MultiRing(_) => Protocol::MultiRing,
         }
@@ -192,6 +203,13 @@ fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String>
             let candidates = SessionsDrawn::Candidates(Some(touch));
             run_sessions::<Ring>(seed, &faults, (&|_| {}, &|_| {}), &candidates, story)
         }
+        Mutant::Replica(mutant) => {
+            let engine = move |engine: replica::Engine| engine.with_broken(Some(mutant));
+            run_servers(seed, &faults, ServerTouch { engine: Some(Rc::new(engine)), flaw: None }, story)
+        }
+        Mutant::Server(flaw) => {
+            run_servers(seed, &faults, ServerTouch { flaw: Some(flaw), ..ServerTouch::default() }, story)
+        }
         Mutant::Group(mutant) => run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate_groups(mutant)), story),
         Mutant::Node(mutant) if mutant.is_of_reading() => {
             run_whole::<Paxos>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story)
@@ -202,6 +220,11 @@ fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String>
         Mutant::Node(mutant) => run_whole::<Ring>(seed, &faults, (&|_| {}, &|node| node.mutate(mutant)), story),
     });
     catch_unwind(run).unwrap_or_else(|_| Err("panicked".into()))
+}
+
+/// Runs one seed with servers that are broken so.
+fn run_servers(seed: u64, faults: &Kinds, touch: ServerTouch, story: bool) -> Result<RunOutcome, String> {
+    run_sessions::<Paxos>(seed, faults, (&|_| {}, &|_| {}), &SessionsDrawn::Servers(touch), story)
 }
 
 fn tell(seed: u64, outcome: Result<RunOutcome, String>) -> ExitCode {
@@ -229,6 +252,7 @@ fn with_scenes<T>(
         Mutant::Plato(mutant) => see(&mut scenes::plato(&|config| config.mutant = Some(mutant), story)),
         Mutant::Ring(mutant) => see(&mut scenes::ring(&|config| config.mutant = Some(mutant), story)),
         Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) => None,
+        Mutant::Replica(_) | Mutant::Server(_) => None,
         Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) | Mutant::MultiRing(_) => None,
     }
 }
@@ -401,6 +425,8 @@ fn own_tests(mutant: Mutant) -> OwnTests {
         Mutant::Node(mutant) if mutant.is_of_topics() => ("consort-node", "tests::topics", "CONSORT_NODE_MUTANT"),
         Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
         Mutant::Leader(_) => ("consort-leader", "tests::model::never", "CONSORT_LEADER_MUTANT"),
+        Mutant::Replica(_) => ("consort-replica", "lasting::tests::random", "CONSORT_REPLICA_MUTANT"),
+        Mutant::Server(_) => ("consort-replica", "none of its tests", "CONSORT_REPLICA_MUTANT"),
         Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
         Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),
         Mutant::Plato(_) => ("consort-plato", "tests", "CONSORT_PLATO_MUTANT"),

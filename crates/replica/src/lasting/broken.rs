@@ -14,6 +14,5 @@ consort_types::mutants!(
     NextKeptLate "keeps a later position than its state has",
     LostAsUnsent "sends commands again that a checkpoint of another has",
     UnknownForgotten "does not say that the fate of a command is unknown",
-    NewestAcknowledged "acknowledges the newest of two checkpoints, not the older",
     MarksUnsent "does not send the mark of those who read again",
 );

@@ -3,9 +3,6 @@ use crate::checkpoint;
 use consort::Copies;
 use std::time::Duration;
 
-#[cfg(any(test, feature = "mutants"))]
-use super::broken::Mutant;
-
 /// A checkpoint is due behind this number of bytes of commands.
 pub const BYTES: u64 = 16 << 20;
 /// What a command takes of the log besides its bytes.
@@ -24,40 +21,20 @@ pub struct Kept {
     /// What was consumed since the newest one.
     bytes: u64,
     commands: u64,
-    #[cfg(any(test, feature = "mutants"))]
-    broken: Option<Mutant>,
 }
 
 impl Kept {
     /// Nothing was kept, or what these checkpoints on disk have.
     pub fn new(positions: Vec<u64>) -> Self {
-        let mut kept = Self {
-            positions,
-            acknowledged: 0,
-            asked: None,
-            bytes: 0,
-            commands: 0,
-            #[cfg(any(test, feature = "mutants"))]
-            broken: None,
-        };
+        let mut kept = Self { positions, acknowledged: 0, asked: None, bytes: 0, commands: 0 };
         kept.acknowledged = kept.declared();
         kept
-    }
-
-    /// Breaks a rule.
-    #[cfg(any(test, feature = "mutants"))]
-    #[must_use]
-    pub const fn with_broken(mut self, broken: Option<Mutant>) -> Self {
-        self.broken = broken;
-        self
     }
 
     /// The first position that the older of two checkpoints lacks; 1 where there are fewer.
     pub fn declared(&self) -> u64 {
         //= RS10
         match self.positions[..] {
-            #[cfg(any(test, feature = "mutants"))]
-            [.., newest] if self.broken == Some(Mutant::NewestAcknowledged) => newest,
             [older, _] => older,
             _ => 1,
         }

@@ -330,7 +330,11 @@ fn random_schedules_lose_nothing_and_apply_once() {
     //= RS06 test
     //= RS07 test
     let seeds = std::env::var("CONSORT_MODEL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
-    let answered: usize = (0..seeds).map(|seed| run(seed, 300, None)).sum();
+    // The rule that the environment breaks, for `cargo xtask mutants`.
+    let named = std::env::var("CONSORT_REPLICA_MUTANT").unwrap_or_default();
+    let broken = Mutant::ALL.iter().copied().find(|mutant| mutant.name() == named);
+    let seeds = if broken.is_some() { 20_000 } else { seeds };
+    let answered: usize = (0..seeds).map(|seed| run(seed, 300, broken)).sum();
     assert!(answered as u64 > 20 * seeds, "{answered} answers are few: the schedules try little");
 }
 
@@ -340,9 +344,7 @@ fn each_broken_rule_is_noticed() {
     std::panic::set_hook(Box::new(|_| {}));
     let notices =
         |mutant: Mutant| (0..20_000).find(|seed| std::panic::catch_unwind(|| run(*seed, 300, Some(mutant))).is_err());
-    // This one is none of the engine's.
-    let all = Mutant::ALL.iter().filter(|mutant| **mutant != Mutant::NewestAcknowledged);
-    let found: Vec<_> = all.map(|mutant| (mutant.name(), notices(*mutant))).collect();
+    let found: Vec<_> = Mutant::ALL.iter().map(|mutant| (mutant.name(), notices(*mutant))).collect();
     std::panic::set_hook(hook);
     found.iter().for_each(|(name, seed)| println!("{name}: seed {seed:?}"));
     let missed: Vec<_> = found.iter().filter(|(_, seed)| seed.is_none()).collect();

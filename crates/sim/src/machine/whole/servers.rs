@@ -15,7 +15,7 @@ use super::roaming_sessions::{HomeTurn, RoamingHome};
 use crate::plan::RunPlan;
 use crate::trace::{REGISTERS, RegisterCommand, RegisterDeed, ReplicaRecord, ReplicaStep};
 use consort_replica::simulated::Origin;
-use consort_replica::simulated::lasting::{Engine, Kept};
+use consort_replica::simulated::lasting::Engine;
 use consort_types::{Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use directory::Directory;
 use lasting::{Beginning, Here, Process, Settings};
@@ -37,8 +37,6 @@ const BACKUP: u64 = 150;
 pub struct ServerTouch {
     /// To each engine.
     pub engine: Option<Rc<dyn Fn(Engine) -> Engine>>,
-    /// To what each knows of its checkpoints.
-    pub kept: Option<Rc<dyn Fn(Kept) -> Kept>>,
     /// To their driver.
     pub flaw: Option<ServerFlaw>,
 }
@@ -252,13 +250,12 @@ impl Fleet {
     /// A server starts with what its directory has.
     fn start(&mut self, at: usize, told: &mut Vec<ReplicaRecord>) {
         let origin = Origin(u128::from(self.number()) << 64);
-        let (engine, kept) = (self.touch.engine.clone(), self.touch.kept.clone());
+        let engine = self.touch.engine.clone();
         let settings = Settings { server: at as u16, ..self.settings.clone() };
         let server = &mut self.servers[at];
         let beginning = Beginning { now: self.time, origin, takes: server.takes };
         let engine = |made: Engine| engine.as_ref().map_or_else(|| made.clone(), |touch| touch(made.clone()));
-        let kept = |made: Kept| kept.as_ref().map_or_else(|| made.clone(), |touch| touch(made.clone()));
-        let process = Process::start(settings, &server.directory, &beginning, engine, kept);
+        let process = Process::start(settings, &server.directory, &beginning, engine);
         server.process = Some(process);
         server.home.leave(server.machine);
         told.extend(self.told(at));

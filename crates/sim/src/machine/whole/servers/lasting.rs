@@ -134,17 +134,12 @@ impl Process {
         directory: &Directory,
         beginning: &Beginning,
         engine: impl Fn(Engine) -> Engine,
-        kept: impl Fn(Kept) -> Kept,
     ) -> Self {
-        let damaged = settings.flaw == Some(ServerFlaw::DamagedTaken);
-        let whole: Vec<_> = directory.checkpoints.iter().filter(|checkpoint| damaged || !checkpoint.damaged).collect();
+        let whole: Vec<_> = directory.whole().collect();
         let newest = whole.last().copied().cloned();
         let empty = || Progress { origins: Origins::of_most(settings.origins), ..Progress::default() };
         let progress = newest.as_ref().map_or_else(empty, |newest| newest.progress.clone());
-        let mut registers = newest.as_ref().map_or([0; REGISTERS], |newest| newest.registers);
-        if newest.as_ref().is_some_and(|newest| newest.damaged) {
-            registers = [0; REGISTERS];
-        }
+        let registers = newest.as_ref().map_or([0; REGISTERS], |newest| newest.registers);
         let record = ReplicaRecord {
             at: progress.applied,
             sum: sum_of(&registers),
@@ -159,7 +154,7 @@ impl Process {
             put_back: beginning.takes.is_none() && newest.is_some() && !directory.is_own(),
             stage: Stage::Asks,
             reads: false,
-            kept: kept(Kept::new(positions)),
+            kept: Kept::new(positions),
             serial: whole.iter().map(|checkpoint| checkpoint.serial).max().unwrap_or(0),
             since: beginning.now,
             saving: None,
@@ -351,8 +346,7 @@ impl Process {
 
     fn on_message(&mut self, message: &Message) {
         // What comes before the reading begins is of an earlier one, which may have left something out.
-        let takes = self.reads || self.is(ServerFlaw::StaleReadingTaken);
-        let Some(placement) = message.placement().filter(|_| takes) else { return };
+        let Some(placement) = message.placement().filter(|_| self.reads) else { return };
         match Frame::decode(&Bytes::copy_from_slice(message.payload())) {
             Ok(Frame::Hello(_) | Frame::Command { .. } | Frame::Claim(_)) | Err(_) => {
                 self.engine.on_nothing_before(placement.next);

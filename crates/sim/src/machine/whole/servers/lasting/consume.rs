@@ -39,10 +39,6 @@ impl Process {
         let Some(copies) = &self.copies else { return Ok(()) };
         let server = self.settings.server;
         let label = format!("s{server} {server}");
-        let mut identity = here.directory.identity.clone();
-        if self.is(ServerFlaw::CopiedDirectoryTaken) {
-            identity.iter_mut().for_each(|identity| identity.mark = here.directory.mark);
-        }
         let wanted = Wanted {
             group: &self.settings.group,
             directory: Path::new("simulated"),
@@ -55,7 +51,7 @@ impl Process {
             mark: here.directory.mark,
             token: here.token,
         };
-        let binding = match choose(copies, identity.as_ref(), &wanted) {
+        let binding = match choose(copies, here.directory.identity.as_ref(), &wanted) {
             Choice::Bind(binding) => binding,
             Choice::Later => {
                 self.ask_at = here.now + ASK_AGAIN;

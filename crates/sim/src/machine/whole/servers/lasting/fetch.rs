@@ -2,8 +2,8 @@
 use super::super::directory::{Checkpoint, Directory};
 use super::super::flaw::ServerFlaw;
 use super::{AGAIN, Ask, End, Fetch, Here, Process, Stage};
-use consort_replica::simulated::lasting::{address_of, donors};
-use consort_session::{DeclareRequest, Place};
+use consort_replica::simulated::lasting::{Origins, address_of, donors};
+use consort_session::DeclareRequest;
 use consort_types::{Duration, Instant, Position, Rng, Seat};
 
 /// How long it takes to write a checkpoint, at most.
@@ -17,9 +17,7 @@ impl Process {
         if let Some((checkpoint, _)) = self.saving.take_if(|(_, done)| here.now >= *done) {
             let position = checkpoint.progress.next.position;
             here.directory.keep(checkpoint);
-            if !self.is(ServerFlaw::UnsyncedCounts) {
-                self.kept.note(position);
-            }
+            self.kept.note(position);
             self.since = here.now;
         }
         let Stage::Consumes { seat, epoch } = &self.stage else { return };
@@ -40,9 +38,6 @@ impl Process {
         if self.kept.is_due(age, self.settings.checkpoint_every, self.copies.as_ref(), next) {
             let takes = next.wrapping_mul(0x9e37_79b9) % WRITES.as_nanos() as u64;
             self.saving = Some((self.checkpoint(), here.now + Duration::from_nanos(takes)));
-            if self.is(ServerFlaw::UnsyncedCounts) {
-                self.kept.note(next);
-            }
         }
     }
 
@@ -66,7 +61,12 @@ impl Process {
 
     fn checkpoint(&mut self) -> Checkpoint {
         self.serial += 1;
-        let (order, serial, progress) = (self.order, self.serial, self.engine.progress().clone());
+        let (order, serial, mut progress) = (self.order, self.serial, self.engine.progress().clone());
+        match self.settings.flaw {
+            Some(ServerFlaw::TableUnkept) => progress.origins = Origins::of_most(self.settings.origins),
+            Some(ServerFlaw::PlaceKeptLate) => progress.next.position += 1,
+            _ => {}
+        }
         Checkpoint { order, serial, progress, registers: self.registers, damaged: false }
     }
 
@@ -121,18 +121,13 @@ impl Process {
     pub fn restore(&mut self, newest: Option<Checkpoint>, here: &mut Here<'_>) {
         let Stage::Lacks { seat, epoch, from, .. } = self.stage.clone() else { return };
         //= RS16 test
-        let unchecked = self.is(ServerFlaw::DonorUnchecked);
-        let reaches =
-            |newest: &Checkpoint| newest.order == self.order && (newest.progress.next.position >= from || unchecked);
+        let reaches = |newest: &Checkpoint| newest.order == self.order && newest.progress.next.position >= from;
         let Some(newest) = newest.filter(reaches) else { return };
         self.registers = newest.registers;
         self.serial = self.serial.max(newest.serial);
         self.kept.note(newest.progress.next.position);
         (self.since, self.has_state) = (here.now, true);
         self.engine.on_checkpoint(newest.progress.clone());
-        if unchecked {
-            self.engine.on_nothing_before(Place::at(from));
-        }
         here.directory.keep(newest);
         self.stage = Stage::Consumes { seat, epoch };
         self.tell_restored();
