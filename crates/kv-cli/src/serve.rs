@@ -195,6 +195,15 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
         },
     };
     Args::only_options(words, HELP, |option, args| options.take(option, args))?;
+    let store = &options.store;
+    if store.durable && store.copies == 0 {
+        return Err(Failure::usage("--durable: say how many copies there are, for example --copies 3"));
+    }
+    if store.force && !store.durable {
+        return Err(Failure::usage(
+            "--force: only servers with --durable can be forced; the runbook docs/runbooks/store.md says what else helps",
+        ));
+    }
     Ok(options)
 }
 
@@ -343,6 +352,7 @@ mod tests {
         assert!(problem("--memory 1KiB").starts_with("--memory: `1KiB` does not fit"));
         assert!(problem("--log-bytes 1KiB").starts_with("--log-bytes: `1KiB` does not fit"));
         assert!(problem("main").contains("is not an option"));
+        assert!(problem("--durable").contains("--copies 3") && problem("--force").contains("--durable"));
     }
 
     #[test]

@@ -255,7 +255,8 @@ fn other_kind() -> io::Error {
     io::Error::new(
         io::ErrorKind::Unsupported,
         "its checkpoints are of the other kind of order: of one that lasts (`paxos` with storage sync or async), or of one \
-         that forgets; run the daemons as before, or give an empty directory",
+         that forgets, or of durable replicas; run the daemons as before, and replicas with or without `--durable` as before, or \
+         give an empty directory",
     )
 }
 

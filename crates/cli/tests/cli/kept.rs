@@ -102,6 +102,7 @@ fn kill(kept: Kept, ids: &[Id], what: &str) {
         store.machines.start_all().unwrap();
         store.verify(what);
     }
+    directories::await_checkpoints(&store);
 }
 
 fn killing_all_servers_keeps_what_was_answered(kept: Kept) {

@@ -8,6 +8,7 @@ consort_types::mutants!(
     TermApart "has a term on disk before its log",
     TailKept "keeps what it has beyond the log of a term",
     OneFounds "begins a store alone",
+    LostFounds "goes on with what is left though a majority of the directories is lost",
     ClosingCounts "takes commands that others may not receive",
     MarksUncommitted "lets a reader see what is not committed",
 );

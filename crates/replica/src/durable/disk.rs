@@ -22,6 +22,8 @@ pub struct Known {
     pub term: u64,
     /// It has had the whole log of a term, and has lost nothing since.
     pub remembers: bool,
+    /// It began without its directory where others had a history, and does not remember since.
+    pub lost: bool,
     /// How many copies the store has.
     pub copies: u16,
     /// The start of this copy that found its files to be copies of others.
@@ -64,7 +66,7 @@ impl Record {
                     .into_iter()
                     .for_each(|word| out.put_u64(word));
                 out.put_u16(known.copies);
-                out.put_u8(known.remembers.into());
+                out.put_u8(u8::from(known.remembers) | u8::from(known.lost) << 1);
             }
             Self::Promise { term } => {
                 out.put_u8(PROMISE);
@@ -94,8 +96,9 @@ impl Record {
             STATE => {
                 let (history, promised) = (reader.u64("history")?, reader.u64("promised")?);
                 let (term, copied, base) = (reader.u64("term")?, reader.u64("copied")?, reader.u64("base")?);
-                let (copies, remembers) = (reader.u16("copies")?, reader.u8("remembers")? != 0);
-                Self::State { known: Known { history, promised, term, remembers, copies, copied }, base }
+                let (copies, flags) = (reader.u16("copies")?, reader.u8("flags")?);
+                let (remembers, lost) = (flags & 1 != 0, flags & 2 != 0);
+                Self::State { known: Known { history, promised, term, remembers, lost, copies, copied }, base }
             }
             PROMISE => Self::Promise { term: reader.u64("term")? },
             LINE => {
@@ -165,7 +168,7 @@ impl Disk {
             Record::Promise { term } => self.known.promised = self.known.promised.max(term),
             Record::Line { history, term, from, count } => {
                 let promised = self.known.promised.max(term);
-                let known = Known { history, promised, term, remembers: true, ..self.known };
+                let known = Known { history, promised, term, remembers: true, lost: false, ..self.known };
                 *unfinished = Some(Unfinished { known, from, count, items: Vec::new() });
             }
             Record::Entry { index, item } => {
@@ -221,7 +224,7 @@ mod tests {
     }
 
     fn known(term: u64) -> Known {
-        Known { history: 5, promised: term, term, remembers: true, copies: 3, copied: 9 }
+        Known { history: 5, promised: term, term, remembers: true, lost: false, copies: 3, copied: 9 }
     }
 
     fn line(term: u64, from: u64, count: u64) -> Record {

@@ -37,6 +37,8 @@ use broken;
 
 /// A hello has this number of runs at most, the latest.
 const RUNS_MAX: usize = 512;
+/// While a copy takes the log this number of times as much is kept for it.
+const KEPT_FOR_OTHERS: usize = 16;
 /// No log is longer, so that no index overflows whatever another copy says.
 const INDEX_MAX: u64 = u64::MAX >> 1;
 
@@ -129,6 +131,7 @@ impl Engine {
         }
         let known = &mut engine.disk.known;
         //= RS21
+        known.lost |= copied != known.copied;
         known.remembers &= copied == known.copied;
         (known.copied, known.copies) = (copied, engine.settings.copies);
         // This also ends the log of a term of which a stop left only a part.
@@ -213,6 +216,7 @@ impl Engine {
     fn say_synced(&mut self, term: u64, index: u64) {
         let copy = self.settings.copy;
         if self.force().is_some_and(|force| force.decision.term == term) {
+            self.settings.forces = false;
             self.say(Said::Synced { term, copy, index });
             self.note_synced(term, copy, index);
         }
@@ -262,23 +266,35 @@ impl Engine {
 
     /// The machine took a checkpoint of another copy, which has the first `applied` entries.
     pub fn on_checkpoint(&mut self, applied: u64) {
+        if applied <= self.applied {
+            return;
+        }
         self.applied = applied;
         self.committed = self.committed.max(applied);
+        let is_beyond = applied > self.disk.log.end();
         // What is behind it stays: others may count on it until the log of a later term is on disk.
         let gone = self.disk.release_to(applied);
         self.write_state();
         self.trim(gone);
-        if let Some(force) = self.force_mut() {
-            force.taking = Taking::Unheard;
-            self.begin_to_take();
+        let Some(force) = self.force_mut() else { return };
+        if matches!(force.taking, Taking::Whole) && !is_beyond {
+            return self.deliver();
         }
+        force.taking = Taking::Unheard;
+        self.begin_to_take();
     }
 
-    /// Both of its checkpoints have all before this position.
+    /// Two checkpoints have all before this position. While a copy that is here takes the log, more is kept for it.
     pub fn on_kept(&mut self, position: u64) {
         let kept = position.saturating_sub(1).min(self.applied);
+        let lags = |force: &Force| {
+            let hellos = self.meeting.iter().flat_map(|meeting| &meeting.hellos);
+            hellos.into_iter().any(|hello| !force.synced.contains_key(&hello.copy))
+        };
+        let waits = self.force().is_none_or(lags);
+        let most = self.settings.log_bytes.saturating_mul(if waits { KEPT_FOR_OTHERS } else { 1 });
         let mut gone = None;
-        while self.disk.log.base() < kept && self.disk.log.bytes() > self.settings.log_bytes {
+        while self.disk.log.base() < kept && self.disk.log.bytes() > most {
             gone = self.disk.release_to(self.disk.log.base() + 1).or(gone);
         }
         if gone.is_some() {
@@ -293,6 +309,11 @@ impl Engine {
             None => Some("it is in the group of no daemon yet".to_owned()),
             Some(meeting) => meeting.waits_for(&self.settings),
         }
+    }
+
+    /// The index of the last entry that the machine was given.
+    pub const fn applied(&self) -> u64 {
+        self.applied
     }
 
     /// The index of the last entry that is known to be committed.

@@ -97,11 +97,12 @@ impl Log {
         }
     }
 
-    /// How far it goes, with this number of runs at most.
+    /// How far it goes, with this number of runs at most. What it has released was committed.
     pub fn extent(&self, committed: u64, runs_max: usize) -> Extent {
         let skipped = self.runs.len().saturating_sub(runs_max);
         let runs = self.runs.iter().skip(skipped).copied().collect();
-        Extent { base: self.base, end: self.end(), committed: committed.min(self.end()), runs }
+        let committed = committed.max(self.base).min(self.end());
+        Extent { base: self.base, end: self.end(), committed, runs }
     }
 }
 

@@ -52,7 +52,7 @@ impl OwnLog {
     /// [`Error::Checkpoints`]: the directory is another's, damaged, or of another store; or no number says which copy it is.
     pub fn open(wanted: Wanted<'_>, wake: impl Fn() + Send + Sync + 'static) -> Result<Self, Error> {
         let failed = |why: String| Error::Checkpoints { directory: wanted.directory.to_owned(), why };
-        let (mut journal, copy) = open(&wanted).map_err(failed)?;
+        let (journal, mut disk, count, copy) = open(&wanted).map_err(failed)?;
         let copies = wanted.options.copies;
         if !(1..=copies).contains(&copy) {
             return Err(failed(format!(
@@ -60,12 +60,8 @@ impl OwnLog {
                  one it is: --copy NUMBER"
             )));
         }
-        let records = journal.take_records();
-        let count = records.len() as u64;
-        let mut disk =
-            Disk::read(records).map_err(|error| failed(format!("a record of its log is damaged: {error}")))?;
         let known = &mut disk.known;
-        if known.copies != 0 && known.copies != copies {
+        if known.history != 0 && known.copies != copies {
             let was = known.copies;
             return Err(failed(format!(
                 "the store has {was} copies, as its first servers said, and not {copies}; give {was}"
@@ -95,7 +91,7 @@ impl OwnLog {
         let copied = journal.copied().0;
         if copied != 0 && copied != disk.known.copied {
             tracing::warn!(
-                "{} was copied, moved, or put back from a backup: copy {copy} counts as one that lost its directory until it \
+                "{} was copied or put back from a backup: copy {copy} counts as one that lost its directory until it \
                  has taken what the others have",
                 wanted.directory.display()
             );
@@ -213,32 +209,67 @@ impl OwnLog {
     }
 }
 
-/// Opens the journal of the copy that the directory names, or else of that which is wanted.
-fn open(wanted: &Wanted<'_>) -> Result<(Journal, u16), String> {
+/// Opens the journal of the copy that the directory names, or else of that which is wanted; and reads it.
+fn open(wanted: &Wanted<'_>) -> Result<(Journal, Disk, u64, u16), String> {
     let takes = wanted.options.copy;
     let copy = takes.unwrap_or(wanted.node);
     let group = wanted.group.to_string();
-    match Journal::open(&records(wanted, copy)) {
-        Ok(journal) => Ok((journal, copy)),
-        Err(OpenError::Foreign { node, cluster, .. }) if cluster == group && takes.is_none() => {
-            let journal = Journal::open(&records(wanted, node)).map_err(|error| error.to_string())?;
-            Ok((journal, node))
+    let read = |mut journal: Journal, copy: u16| -> Result<_, String> {
+        let found = journal.take_records();
+        let count = found.len() as u64;
+        let disk = Disk::read(found).map_err(|error| format!("a record of its log is damaged: {error}"))?;
+        Ok((journal, disk, count, copy))
+    };
+    let opened = |copy: u16| {
+        let journal = Journal::open(&records(wanted, copy)).map_err(|error| unusable(wanted, &error))?;
+        read(journal, copy)
+    };
+    let other = match Journal::open(&records(wanted, copy)) {
+        Ok(journal) => return read(journal, copy),
+        Err(OpenError::Foreign { node, cluster, .. }) if cluster == group => node,
+        Err(OpenError::Foreign { cluster, .. }) => {
+            return Err(format!(
+                "it has the state of group {cluster}, and this is a replica of group {group}; give it a directory of its \
+                 group, or an empty one"
+            ));
         }
-        Err(OpenError::Foreign { node, cluster, .. }) if cluster == group => Err(format!(
-            "it is the directory of copy {node}, and this server is to be copy {copy}; give it an empty directory, or have it \
-             be copy {node}"
-        )),
-        Err(OpenError::Damaged { path, what }) => Err(format!(
+        Err(error) => return Err(unusable(wanted, &error)),
+    };
+    let found = opened(other)?;
+    if found.1.known.history == 0 && found.1.known.promised == 0 {
+        // A start with a wrong number came to nothing: it is as if the directory were empty.
+        drop(found);
+        forget(&wanted.directory.join(JOURNAL)).map_err(|error| error.to_string())?;
+        return opened(copy);
+    }
+    if takes.is_none() {
+        return Ok(found);
+    }
+    Err(format!(
+        "it is the directory of copy {other}, and this server is to be copy {copy}; give it an empty directory, or have it be \
+         copy {other}"
+    ))
+}
+
+/// Removes a journal that has nothing.
+fn forget(journal: &Path) -> io::Result<()> {
+    std::fs::remove_dir_all(journal)?;
+    match std::fs::remove_file(journal.with_file_name(format!("{JOURNAL}-id"))) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Why a journal cannot be used, with the remedy for a server.
+fn unusable(wanted: &Wanted<'_>, error: &OpenError) -> String {
+    match error {
+        OpenError::Damaged { path, what } => format!(
             "{} is damaged: {what}. If a majority of the other copies has its directories, move {} away and start this server \
              again, so that it takes the state from them",
             path.display(),
             wanted.directory.display()
-        )),
-        Err(OpenError::Foreign { cluster, .. }) => Err(format!(
-            "it has the state of group {cluster}, and this is a replica of group {group}; give it a directory of its group, or \
-             an empty one"
-        )),
-        Err(error) => Err(error.to_string()),
+        ),
+        error => error.to_string(),
     }
 }
 

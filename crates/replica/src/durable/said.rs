@@ -44,6 +44,8 @@ pub struct Hello {
     pub promised: u64,
     pub term: u64,
     pub remembers: bool,
+    /// Its directory was lost, copied or put back since it remembered last.
+    pub lost: bool,
     /// An operator says that the store goes on without what is missing.
     pub forces: bool,
     pub extent: Extent,
@@ -117,7 +119,7 @@ impl Hello {
         out.put_u16(self.copies);
         out.put_u128(self.token);
         [self.history, self.promised, self.term].into_iter().for_each(|word| out.put_u64(word));
-        out.put_u8(u8::from(self.remembers) | u8::from(self.forces) << 1);
+        out.put_u8(u8::from(self.remembers) | u8::from(self.forces) << 1 | u8::from(self.lost) << 2);
         let Extent { base, end, committed, runs } = &self.extent;
         [base, end, committed].into_iter().for_each(|word| out.put_u64(*word));
         out.put_u32(runs.len() as u32);
@@ -144,13 +146,27 @@ impl Hello {
         let runs: Vec<Run> = (0..count).map(|_| run(reader)).collect::<Result<_, _>>()?;
         let ascends = runs.windows(2).all(|two| two[0].term < two[1].term && two[0].last < two[1].last);
         let is_within = runs.last().is_none_or(|run| run.last == end) && base <= end && committed <= end;
-        if flags > 3 || !ascends || !is_within || copy == 0 || copy > copies {
+        if flags > 7 || !ascends || !is_within || copy == 0 || copy > copies {
             return Err(before.bad("what a copy has"));
         }
         let (address, label) = (read_text(reader, "address")?, read_text(reader, "label")?);
-        let (remembers, forces) = (flags & 1 != 0, flags & 2 != 0);
+        let (remembers, forces, lost) = (flags & 1 != 0, flags & 2 != 0, flags & 4 != 0);
         let extent = Extent { base, end, committed, runs };
-        Ok(Self { meeting, copy, copies, token, history, promised, term, remembers, forces, extent, address, label })
+        Ok(Self {
+            meeting,
+            copy,
+            copies,
+            token,
+            history,
+            promised,
+            term,
+            remembers,
+            lost,
+            forces,
+            extent,
+            address,
+            label,
+        })
     }
 }
 
@@ -205,6 +221,7 @@ mod tests {
             promised: 6,
             term: 5,
             remembers: true,
+            lost: false,
             forces: false,
             extent: Extent { base: 1, end: 9, committed: 4, runs },
             address: "127.0.0.1:9".into(),

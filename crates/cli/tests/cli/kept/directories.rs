@@ -1,6 +1,6 @@
 //! State directories that are lost, old, another's, or in use already: a store has all that it answered, or a server says which
 //! two things do not fit together and what to do. Servers never differ.
-use super::machines::{DAEMONS, Id, Kept, Machines, Part, SERVERS, Start, all};
+use super::machines::{DAEMONS, Id, Kept, Machines, PATIENCE, Part, SERVERS, Start, all};
 use super::store::Store;
 use super::writes::Ledger;
 use super::{SOME, long_or};
@@ -8,8 +8,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+/// How many partitions a store has by default.
+const PARTITIONS: usize = 4;
 /// The server whose directory is harmed.
 const HARMED: Id = SERVERS[0];
 /// Another network, which has a loopback device as that of a container has.
@@ -211,6 +213,37 @@ fn checkpoints(below: &Path) -> Vec<Vec<PathBuf>> {
     here.sort_by_key(|path| fs::metadata(path).unwrap().modified().unwrap());
     all.push(here);
     all
+}
+
+/// Each partition of each server has checkpoints soon, though none has stopped.
+pub fn await_checkpoints(store: &Store) {
+    let deadline = Instant::now() + PATIENCE;
+    let of = |id: Id| checkpoints(&store.machines.state(id)).into_iter().filter(|files| !files.is_empty()).count();
+    while SERVERS.into_iter().any(|id| of(id) < PARTITIONS) {
+        assert!(Instant::now() < deadline, "{:?} partitions have checkpoints", SERVERS.map(of));
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Two directories of three are lost that had writes which the third lacks.
+#[test]
+fn servers_do_not_go_on_by_themselves_with_one_directory_of_three() {
+    //= RS24 test
+    let mut store = Store::start(Kept::ByServers);
+    store.machines.kill(&[SERVERS[0]]);
+    store.under_load(SOME, |store, _| store.machines.kill(&all()));
+    SERVERS[1..].iter().for_each(|id| remove(&store.machines.state(*id)));
+    store.machines.start(&DAEMONS).unwrap();
+    store.machines.launch(&SERVERS);
+    let deadline = Instant::now() + PATIENCE;
+    let says = |store: &Store, id: Id| store.machines.log_of(id).contains("start a server with --force");
+    while !SERVERS.into_iter().all(|id| says(&store, id)) {
+        assert!(Instant::now() < deadline, "the servers do not say what to do");
+        assert!(store.machines.take_ended().is_empty());
+        thread::sleep(Duration::from_millis(20));
+    }
+    let went_on = SERVERS.into_iter().any(|id| !store.machines.is_new(id));
+    assert!(!went_on, "a server went on with one directory of three");
 }
 
 pub fn both_newest_checkpoints_of_all_servers_may_be_lost(kept: Kept) {

@@ -66,6 +66,12 @@ impl Meeting {
         Self { id, is_closing: false, hellos: Vec::new(), stage: Stage::Gathers, odd: None, strangers: BTreeSet::new() }
     }
 
+    /// Whether a copy lacks a directory that it had. Where a history has begun, every copy had promised a term before.
+    fn has_lost(&self, hello: &Hello) -> bool {
+        let began = self.hellos.iter().any(|other| other.history != 0);
+        !hello.remembers && (hello.lost || began && hello.promised == 0)
+    }
+
     pub fn hello_of(&self, copy: u16) -> Option<&Hello> {
         self.hellos.iter().find(|hello| hello.copy == copy)
     }
@@ -112,7 +118,7 @@ impl Engine {
     pub(super) fn say_hello(&mut self) {
         let Some(meeting) = self.meeting.as_ref().map(|meeting| meeting.id) else { return };
         let Settings { copies, copy, token, forces, address, label, .. } = self.settings.clone();
-        let Known { history, promised, term, remembers, .. } = self.disk.known;
+        let Known { history, promised, term, remembers, lost, .. } = self.disk.known;
         let remembers = remembers || broken!(self, EmptyRemembers);
         let extent = self.disk.log.extent(self.applied, RUNS_MAX);
         self.say(Said::Hello(Hello {
@@ -124,6 +130,7 @@ impl Engine {
             promised,
             term,
             remembers,
+            lost,
             forces,
             extent,
             address,
@@ -133,7 +140,10 @@ impl Engine {
 
     pub(super) fn on_hello(&mut self, hello: Hello) {
         let is_now = |meeting: &&mut super::Meeting| !meeting.is_closing && meeting.id == hello.meeting;
-        if self.meeting.as_mut().filter(is_now).is_none() || hello.extent.end > INDEX_MAX || !self.fits(&hello) {
+        if self.meeting.as_mut().filter(is_now).is_none()
+            || hello.extent.end.max(hello.promised) > INDEX_MAX
+            || !self.fits(&hello)
+        {
             return;
         }
         let Some(meeting) = &mut self.meeting else { return };
@@ -215,13 +225,15 @@ impl Engine {
         //= RS21
         let is_majority = self.is_majority(remember.len());
         //= RS24
-        let knows_answers = remember.iter().any(|hello| hello.extent.committed > 0);
-        let may_go_on = !knows_answers || meeting.hellos.iter().any(|hello| hello.forces);
+        let forces = meeting.hellos.iter().any(|hello| hello.forces);
+        let may_go_on =
+            forces || broken!(self, LostFounds) || !meeting.hellos.iter().any(|hello| meeting.has_lost(hello));
         let alone = founds && remember.is_empty() && !meeting.hellos.is_empty();
         if !(is_majority || is_every && may_go_on || alone) {
             return;
         }
-        let known: Vec<_> = if remember.is_empty() { meeting.hellos.iter().collect() } else { remember };
+        let all = remember.is_empty() || forces && !is_majority;
+        let known: Vec<_> = if all { meeting.hellos.iter().collect() } else { remember };
         //= RS22
         let rank = |hello: &Hello| if longest { (0, hello.extent.end) } else { (hello.term, hello.extent.end) };
         let Some(first) = known.first().copied() else { return };
@@ -254,6 +266,13 @@ impl Engine {
             self.say(Said::Promised { meeting: id, term, copy: self.settings.copy });
             return;
         }
+        let began = self.meeting.iter().flat_map(|meeting| &meeting.hellos).any(|hello| hello.history != 0);
+        let known = &mut self.disk.known;
+        if began && !known.remembers && known.promised == 0 && !known.lost {
+            //= RS24
+            known.lost = true;
+            self.write_state();
+        }
         self.disk.known.promised = term;
         self.write(&Record::Promise { term }, Then::Promised { meeting: id, term });
     }
@@ -279,7 +298,6 @@ impl Engine {
         let (end, synced, taking) = (decision.line.end, BTreeMap::new(), Taking::Unheard);
         let counts = !meeting.is_closing;
         meeting.stage = Stage::InForce(Force { decision, end, synced, taking });
-        self.settings.forces = false;
         if counts {
             self.effects.push_back(Effect::Counts(true));
         }

@@ -35,12 +35,16 @@ impl Engine {
         }
         let line = &force.decision.line;
         let common = extent.common(line).max(applied);
-        let from = if applied < base { base + 1 } else { line.base + 1 };
-        if applied < base || common < line.base {
+        if common < line.base {
+            let from = line.base + 1;
             force.taking = Taking::Lacks;
             return self.effects.push_back(Effect::Lacks { from });
         }
         force.taking = Taking::Parts(Parts::new(common));
+        if applied < base {
+            // Its own log is there, and others can take it; only its state is to come.
+            self.effects.push_back(Effect::Lacks { from: base + 1 });
+        }
         self.go_on_taking();
     }
 
@@ -81,7 +85,7 @@ impl Engine {
             self.disk.release_to(common);
         }
         let known = &mut self.disk.known;
-        (known.history, known.term, known.remembers) = (history, term, true);
+        (known.history, known.term, known.remembers, known.lost) = (history, term, true, false);
         known.promised = known.promised.max(term);
         let count = if apart { 0 } else { items.len() as u64 };
         let from = self.disk.log.end();

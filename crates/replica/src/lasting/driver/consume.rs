@@ -423,6 +423,13 @@ impl<M: StateMachine> Driver<M> {
     fn restore(&mut self, fetched: &Fetched) -> Result<(), End> {
         let Stage::Lacks { bound, .. } = &self.stage else { return Ok(()) };
         let bound = bound.clone();
+        if let Source::Own(own) = &self.parts.source
+            && fetched.head.progress.next.position <= own.engine.applied() + 1
+        {
+            // What it lacked has come in another way.
+            self.stage = Stage::Consumes(bound);
+            return Ok(());
+        }
         let mut machine = self.parts.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
         let head = self.parts.checkpoints.restore(&fetched.path, &mut *machine);
         drop(machine);

@@ -116,7 +116,8 @@ impl<M: StateMachine> Driver<M> {
         let every = self.parts.options.checkpoint_every;
         let next = self.parts.engine.progress().next.position;
         // It need not serve: if the log is full, its opening waits for checkpoints.
-        let consumes = matches!(self.stage, Stage::Consumes(_)) && self.reads;
+        let takes = self.reads || matches!(self.parts.source, Source::Own(_)) && self.parts.engine.serves();
+        let consumes = matches!(self.stage, Stage::Consumes(_)) && takes;
         if !consumes || self.keeping.saving.is_some() {
             return;
         }

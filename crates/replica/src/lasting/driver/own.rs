@@ -81,7 +81,13 @@ impl<M: StateMachine> Driver<M> {
                 Effect::Counts(true) => self.count_from_now(),
                 Effect::Counts(false) => self.count_no_more(),
                 Effect::Take { frame, at, next } => match Frame::decode(&frame) {
-                    Ok(frame) => self.parts.engine.on_frame(frame, at, next),
+                    Ok(frame) => {
+                        // What it lacked has come in another way.
+                        if let Stage::Lacks { bound, .. } = &self.stage {
+                            self.stage = Stage::Consumes(bound.clone());
+                        }
+                        self.parts.engine.on_frame(frame, at, next);
+                    }
                     Err(error) => {
                         return Err(self.cannot_use(format!("entry {at} of its log is damaged: {error}")).into());
                     }
