@@ -28,7 +28,7 @@ pub struct Identity {
     pub epoch: u64,
     /// Names the last binding that was asked for.
     pub token: u128,
-    /// [`mark`] of the directory when it was bound.
+    /// What its copies do not share with the directory, when it was bound.
     pub mark: u128,
 }
 
