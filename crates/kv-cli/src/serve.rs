@@ -46,10 +46,10 @@ applied. Prints a line that begins with `ready:` once it is up to date.
                      ~/.local/state/consort, by the port of --listen]. Elsewhere
                      a stop of all servers loses what came since the last
                      checkpoint, and without --state everything
-  --durable          where the daemons' order forgets (`ring` and others): answer
-                     a write once a majority of the copies has synced it, so
-                     that it outlives the loss of every process; give --copies
-                     and --state, and start as many servers for the beginning
+  --durable          where the daemons' order forgets (`ring` and others):
+                     answer a write once a majority of the copies has synced
+                     it, so that it outlives the loss of every process; give
+                     --copies and --state, and start that many servers first
   --copies N         number of servers with such a directory; the first server
                      says it for ever [as many as there are daemons that vote]
   --copy N           be the copy that has this number, because its
