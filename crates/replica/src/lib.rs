@@ -53,6 +53,7 @@
 //!   is held back from its machine.
 //! - **Not lost.** What was answered is known to all that were up to date, or on its way to them. It is lost only with all
 //!   of them: where those that may know more are missing, the others wait and say for whom ([`Replica::waits_for`]).
+//!   Where the order lasts, or replicas are durable ([`Options::durable`]), it outlives the loss of all of them, too.
 //!   While a group's first replicas have not all been up to date once, the loss of one may lose what it alone answered.
 //! - **Linearizable.** [`Replica::call`] and [`Replica::read_latest`] are; [`Replica::read`] may be late, and never goes
 //!   back. [`Replica::cut`] looks at machines of several groups at one place of the order.

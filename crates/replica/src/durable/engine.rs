@@ -390,7 +390,9 @@ impl Engine {
     fn note_synced(&mut self, term: u64, copy: u16, index: u64) {
         //= RS20
         let needed = if broken!(self, MinorityCommits) { 1 } else { usize::from(self.settings.copies) / 2 + 1 };
-        let Some(force) = self.force_mut().filter(|force| force.decision.term == term) else { return };
+        // What others send in a copy's name is no fact about a disk.
+        let is_here = self.meeting.as_ref().is_some_and(|meeting| meeting.hello_of(copy).is_some());
+        let Some(force) = self.force_mut().filter(|force| is_here && force.decision.term == term) else { return };
         let known = force.synced.entry(copy).or_default();
         *known = index.min(force.end).max(*known);
         let mut synced: Vec<_> = force.synced.values().copied().collect();

@@ -64,7 +64,7 @@ struct World {
     copies: Vec<Copy>,
     views: Vec<View>,
     /// What was committed anywhere.
-    told: Vec<u64>,
+    agreed: Vec<u64>,
     ids: u64,
     founded: bool,
     answers: usize,
@@ -82,7 +82,7 @@ impl World {
             broken,
             copies,
             views: Vec::new(),
-            told: Vec::new(),
+            agreed: Vec::new(),
             ids: 0,
             founded: false,
             answers: 0,
@@ -273,10 +273,10 @@ impl World {
         copy.applied.push(id);
         assert_eq!((copy.applied.len() as u64, next), (place.position, Place::at(place.position + 1)));
         let len = copy.applied.len();
-        let common = len.min(self.told.len());
-        assert_eq!(copy.applied[..common], self.told[..common], "copy {at} differs from what was committed");
-        if len > self.told.len() {
-            self.told.clone_from(&copy.applied);
+        let common = len.min(self.agreed.len());
+        assert_eq!(copy.applied[..common], self.agreed[..common], "copy {at} differs from what was committed");
+        if len > self.agreed.len() {
+            self.agreed.clone_from(&copy.applied);
             self.answers += 1;
         }
     }
@@ -343,7 +343,7 @@ impl World {
             371 => self.lose(at),
             _ if self.copies[at].counts => {
                 self.ids += 1;
-                let (mark, committed) = (self.ids, self.told.len());
+                let (mark, committed) = (self.ids, self.agreed.len());
                 // A mark is delivered where all members of the view have received it: none of them has left.
                 let view = self.copies[at].view.unwrap();
                 let all_here = self.views[view].members.iter().all(|other| self.copies[*other].view == Some(view));
@@ -373,7 +373,7 @@ impl World {
             }
         }
         self.meet((0..self.copies.len()).collect());
-        let before = self.told.len();
+        let before = self.agreed.len();
         for round in 0..400 {
             for at in 0..self.copies.len() {
                 self.read(at, 1_000);
@@ -381,13 +381,13 @@ impl World {
                 self.checkpoint(at);
                 self.fetch(at);
             }
-            if round % 4 == 0 && self.told.len() < before + 20 {
+            if round % 4 == 0 && self.agreed.len() < before + 20 {
                 self.call(0);
             }
         }
-        assert!(self.told.len() >= before + 20, "nothing is committed in the end: {:?}", self.why());
+        assert!(self.agreed.len() >= before + 20, "nothing is committed in the end: {:?}", self.why());
         for (at, copy) in self.copies.iter().enumerate() {
-            assert_eq!(copy.applied.len(), self.told.len(), "copy {at} lags in the end: {:?}", self.why());
+            assert_eq!(copy.applied.len(), self.agreed.len(), "copy {at} lags in the end: {:?}", self.why());
         }
     }
 
@@ -456,7 +456,7 @@ fn a_majority_is_lost(broken: Option<Mutant>) {
     settle(&mut world);
     (0..5).for_each(|_| world.call(1));
     settle(&mut world);
-    assert_eq!(world.told.len(), 5, "the other two have answered");
+    assert_eq!(world.agreed.len(), 5, "the other two have answered");
     for at in 1..3 {
         world.kill(at);
         world.copies[at] = Copy { starts: world.copies[at].starts, ..Copy::default() };
@@ -473,7 +473,7 @@ fn a_majority_is_lost(broken: Option<Mutant>) {
         let waits = |why: &Option<String>| why.as_ref().is_some_and(|why| why.contains("copies 2 and 3 have not the"));
         assert!(why.iter().all(waits), "{why:?}");
     }
-    world.told.clear();
+    world.agreed.clear();
     world.forces = true;
     restart(&mut world);
     assert_eq!(world.why(), [None, None, None]);
@@ -510,6 +510,22 @@ fn a_log_whose_state_is_lost_still_serves_the_others() {
     world.call(1);
     settle(&mut world);
     assert_eq!([0, 1].map(|at| world.copies[at].applied.len()), [206, 206], "{:?}", world.why());
+}
+
+#[test]
+fn words_in_the_name_of_a_copy_that_is_not_there_do_not_count() {
+    //= RS20 test
+    let mut world = begun(None);
+    let (term, ..) = world.copies[0].engine.as_ref().unwrap().in_force().unwrap();
+    world.call(0);
+    world.read(0, 100);
+    let say = |world: &mut World, copy: u16| {
+        world.copies[0].engine.as_mut().unwrap().on_said(Said::Synced { term, copy, index: 1 });
+        world.act(0);
+        world.copies[0].applied.len()
+    };
+    assert_eq!([4, 5, 0].map(|copy| say(&mut world, copy)), [0; 3], "there are three copies, from 1");
+    assert_eq!([2, 3].map(|copy| say(&mut world, copy)), [0, 1]);
 }
 
 #[test]

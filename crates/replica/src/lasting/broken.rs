@@ -1,4 +1,4 @@
-//! Rules of replicas, broken on purpose: a test shows that each is noticed, and the simulator notices them, too.
+//! Rules of replicas, broken on purpose: a test shows that each is noticed, and the simulator notices some of them, too.
 consort_types::mutants!(
     UnsentAgain "sends nothing again behind a lost connection",
     GapsTaken "counts a command though one before it is missing",

@@ -280,7 +280,8 @@ impl Engine {
     pub(super) fn on_promised(&mut self, id: MeetingId, term: u64, copy: u16) {
         let copies = usize::from(self.settings.copies);
         let alone = broken!(self, OneFounds);
-        let Some(meeting) = self.meeting.as_mut().filter(|meeting| meeting.id == id) else { return };
+        let is_here = |meeting: &&mut Meeting| meeting.id == id && meeting.hello_of(copy).is_some();
+        let Some(meeting) = self.meeting.as_mut().filter(is_here) else { return };
         let Stage::Decided(decision, promised) = &mut meeting.stage else { return };
         if decision.term != term {
             return;
