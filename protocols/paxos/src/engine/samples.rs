@@ -60,10 +60,14 @@ impl Paxos {
         let (_, Contradiction { from, to, .. }) = self.contradictions.first_key_value()?;
         let nodes: Vec<_> = self.contradictions.keys().map(NodeId::to_string).collect();
         let others = self.peers.values().filter(|peer| peer.log == self.log).count();
-        let odd = if self.contradictions.len() * 2 > others { "this node has" } else { "the other node has" };
+        let odd = match self.contradictions.len() {
+            _ if others < 2 => "one of the two has",
+            found if found * 2 > others => "this node probably has",
+            _ => "the other node probably has",
+        };
         Some(format!(
             "between its entries {from} and {to} the log of this node contradicts that of {}: what was ordered there is not the \
-             same for all, for example because two daemons wrote to one directory; probably {odd} the wrong one. End the daemon \
+             same for all, for example because two daemons wrote to one directory; {odd} the wrong one. End the daemon \
              that contradicts the most others, move its state directory away and start it again: it takes the log from the others. \
              Programs at that node may have seen another order",
             nodes.join(" and ")
