@@ -1,6 +1,6 @@
 //! Durable copies on an order that forgets: each server keeps the log of its group on its own disk, and a command is answered
 //! once a majority of them has synced it. The rules are in docs/protocols/replicas.md.
-#[cfg(test)]
+#[cfg(any(test, feature = "mutants"))]
 mod broken;
 mod disk;
 mod engine;
@@ -10,6 +10,9 @@ mod said;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use engine::Effect;
+#[cfg(any(test, feature = "mutants"))]
+pub use broken::Mutant;
+pub use disk::Disk;
+pub use engine::{Effect, Engine, Settings};
 pub(crate) use own::{OwnLog, Wanted};
-pub(crate) use said::Said;
+pub use said::Said;

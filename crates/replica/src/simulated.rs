@@ -11,6 +11,13 @@ pub mod lasting {
     pub use crate::lasting::seat::{Choice, Wanted, address_of, any_of, choose, donors, known_epoch};
 }
 
+/// The log that durable copies keep.
+pub mod durable {
+    #[cfg(any(test, feature = "mutants"))]
+    pub use crate::durable::Mutant;
+    pub use crate::durable::{Disk, Effect, Engine, Settings};
+}
+
 /// On an order that forgets.
 pub mod forgetting {
     pub use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};

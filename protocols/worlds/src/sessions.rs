@@ -34,7 +34,8 @@ pub struct DrawnSessions {
 }
 
 impl SessionsDrawn {
-    /// Those of a run. Readers may go on by views where that is said, and servers need an order that `lasts`.
+    /// Those of a run. Readers may go on by views where that is said. Servers have the daemons keep their log if the order
+    /// `lasts`, and keep it themselves if not.
     pub(crate) fn of(&self, plan: &RunPlan, resumes: bool, lasts: bool) -> Result<DrawnSessions, String> {
         let none = DrawnSessions::default;
         Ok(match self {
@@ -49,7 +50,7 @@ impl SessionsDrawn {
                     return Ok(drawn);
                 }
                 let roaming = elects.then(|| RoamingSessions::draw_candidates(plan)).flatten();
-                let servers = Servers::draw(plan).filter(|_| lasts && roaming.is_none());
+                let servers = Servers::draw(plan, lasts).filter(|_| roaming.is_none());
                 DrawnSessions { roaming, servers, ..none() }
             }
             Self::Senders => DrawnSessions { roaming: Some(RoamingSessions::senders(plan)), ..none() },
@@ -63,9 +64,7 @@ impl SessionsDrawn {
                 let roaming = Some(RoamingSessions::candidates(plan, touch.as_ref()));
                 DrawnSessions { roaming, ..none() }
             }
-            Self::Servers(touch) => {
-                DrawnSessions { servers: lasts.then(|| Servers::new(plan, touch.clone())), ..none() }
-            }
+            Self::Servers(touch) => DrawnSessions { servers: Some(Servers::new(plan, lasts, touch.clone())), ..none() },
         })
     }
 }

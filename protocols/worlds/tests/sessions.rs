@@ -1,5 +1,6 @@
 //! Sessions and servers that outlive their daemons: seeds that once broke a promise.
 #![allow(clippy::unwrap_used, reason = "tests")]
+use consort_multiring::MultiRing;
 use consort_paxos::Paxos;
 use consort_ring::Ring;
 use consort_sim::fault::Kinds;
@@ -19,7 +20,14 @@ const CANDIDATES: [u64; 4] = [41, 61, 292, 757];
 /// log waited for its mark; what one acknowledged waited behind what it had sent. A start was killed, and its binding counted
 /// after the next had asked for one. A daemon that had yet to read its log knew of no copies, or of earlier bindings. The log
 /// had released what was before the first binding.
-const SERVERS: [u64; 10] = [6, 10, 20, 32, 44, 51, 80, 106, 140, 144];
+///
+/// A server with an empty directory had bound a second copy while its first binding was under way: an operator has to decide.
+const SERVERS: [u64; 11] = [6, 10, 20, 32, 44, 51, 80, 106, 140, 144, 2086];
+
+/// Servers that keep their log themselves. A directory was lost, or was put back from before, while the store began.
+const DURABLE: [u64; 3] = [53, 58, 61];
+/// A checkpoint of another copy had the opening of the one that took it.
+const DURABLE_OVER_RINGS: [u64; 1] = [70];
 
 fn keep_all_promises<E: Simulated>(seeds: &[u64], sessions: &SessionsDrawn) -> Vec<Totals> {
     let run = |seed: &u64| {
@@ -49,6 +57,19 @@ fn candidates_lead_one_at_a_time_whatever_goes_wrong() {
 fn servers_lose_nothing_that_they_answered() {
     //= RS11 test
     //= RS13 test
-    let totals = keep_all_promises::<Paxos>(&SERVERS, &SessionsDrawn::Servers(ServerTouch::default()));
+    let servers = SessionsDrawn::Servers(ServerTouch::default());
+    let totals = keep_all_promises::<Paxos>(&SERVERS, &servers);
     assert!(totals.iter().all(|totals| totals.answered > 0), "in each run something is answered: {totals:?}");
+}
+
+#[test]
+fn durable_servers_lose_nothing_that_they_answered() {
+    //= RS20 test
+    //= RS21 test
+    //= RS24 test
+    let servers = SessionsDrawn::Servers(ServerTouch::default());
+    let totals = keep_all_promises::<Ring>(&DURABLE, &servers);
+    let others = keep_all_promises::<MultiRing>(&DURABLE_OVER_RINGS, &servers);
+    let answered = totals.iter().chain(&others).all(|totals| totals.answered > 0);
+    assert!(answered, "in each run something is answered: {totals:?} {others:?}");
 }

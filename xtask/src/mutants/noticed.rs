@@ -7,7 +7,7 @@ use consort_multiring::MultiRing;
 use consort_multiring_paxos::MultiRingPaxos;
 use consort_paxos::Paxos;
 use consort_plato::Plato;
-use consort_replica::simulated::lasting as replica;
+use consort_replica::simulated::{durable, lasting as replica};
 use consort_ring::Ring;
 use consort_sim::fault::Kinds;
 use consort_sim::machine::{ElectionTouch, ServerFlaw, ServerTouch};
@@ -35,6 +35,7 @@ enum Mutant {
     Node(consort_node::Mutant),
     Leader(consort_leader::Mutant),
     Replica(replica::Mutant),
+    Durable(durable::Mutant),
     Server(ServerFlaw),
     Toto(consort_toto::Mutant),
     Views(consort_toto::vs::Mutant),
@@ -56,6 +57,7 @@ impl Mutant {
         // Two are of the model in its own tests: the simulator has them among those of servers.
         let of_model = [replica::Mutant::OriginsUnkept, replica::Mutant::NextKeptLate];
         let replicas = replica::Mutant::ALL.iter().copied().filter(|mutant| !of_model.contains(mutant));
+        let ring = ring.chain(durable::Mutant::ALL.iter().copied().map(Self::Durable));
         let paxos = paxos.chain(replicas.map(Self::Replica)).chain(ServerFlaw::ALL.iter().copied().map(Self::Server));
         let toto = consort_toto::Mutant::ALL.iter().copied().map(Self::Toto);
         let many = consort_multiring_paxos::Mutant::ALL.iter().copied().map(Self::MultiRingPaxos);
@@ -70,6 +72,7 @@ impl Mutant {
             Self::Node(mutant) => mutant.name(),
             Self::Leader(mutant) => mutant.name(),
             Self::Replica(mutant) => mutant.name(),
+            Self::Durable(mutant) => mutant.name(),
             Self::Server(flaw) => flaw.name(),
             Self::Toto(mutant) => mutant.name(),
             Self::Views(mutant) => mutant.name(),
@@ -87,6 +90,7 @@ impl Mutant {
             Self::Node(mutant) => mutant.what(),
             Self::Leader(mutant) => mutant.what(),
             Self::Replica(mutant) => mutant.what(),
+            Self::Durable(mutant) => mutant.what(),
             Self::Server(flaw) => flaw.what(),
             Self::Toto(mutant) => mutant.what(),
             Self::Views(mutant) => mutant.what(),
@@ -102,7 +106,7 @@ impl Mutant {
         match self {
             Self::Node(mutant) if mutant.is_of_reading() => Protocol::Paxos,
             Self::Node(mutant) if mutant.is_of_topics() => Protocol::MultiRing,
-            Self::Ring(_) | Self::Group(_) | Self::Node(_) | Self::Leader(_) => Protocol::Ring,
+            Self::Ring(_) | Self::Group(_) | Self::Node(_) | Self::Leader(_) | Self::Durable(_) => Protocol::Ring,
             Self::Toto(_) | Self::Views(_) => Protocol::Toto,
             Self::Plato(_) => Protocol::Plato,
             Self::Paxos(_) | Self::Replica(_) | Self::Server(_) => Protocol::Paxos,
@@ -205,7 +209,12 @@ fn outcome(mutant: Mutant, seed: u64, story: bool) -> Result<RunOutcome, String>
         }
         Mutant::Replica(mutant) => {
             let engine = move |engine: replica::Engine| engine.with_broken(Some(mutant));
-            run_servers(seed, &faults, ServerTouch { engine: Some(Rc::new(engine)), flaw: None }, story)
+            run_servers(seed, &faults, ServerTouch { engine: Some(Rc::new(engine)), ..ServerTouch::default() }, story)
+        }
+        Mutant::Durable(mutant) => {
+            let engine = move |engine: durable::Engine| engine.with_broken(Some(mutant));
+            let touch = ServerTouch { durable: Some(Rc::new(engine)), ..ServerTouch::default() };
+            run_sessions::<Ring>(seed, &faults, (&|_| {}, &|_| {}), &SessionsDrawn::Servers(touch), story)
         }
         Mutant::Server(flaw) => {
             run_servers(seed, &faults, ServerTouch { flaw: Some(flaw), ..ServerTouch::default() }, story)
@@ -252,7 +261,7 @@ fn with_scenes<T>(
         Mutant::Plato(mutant) => see(&mut scenes::plato(&|config| config.mutant = Some(mutant), story)),
         Mutant::Ring(mutant) => see(&mut scenes::ring(&|config| config.mutant = Some(mutant), story)),
         Mutant::Group(_) | Mutant::Node(_) | Mutant::Leader(_) => None,
-        Mutant::Replica(_) | Mutant::Server(_) => None,
+        Mutant::Replica(_) | Mutant::Durable(_) | Mutant::Server(_) => None,
         Mutant::Paxos(_) | Mutant::MultiRingPaxos(_) | Mutant::MultiRing(_) => None,
     }
 }
@@ -426,6 +435,7 @@ fn own_tests(mutant: Mutant) -> OwnTests {
         Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
         Mutant::Leader(_) => ("consort-leader", "tests::model::never", "CONSORT_LEADER_MUTANT"),
         Mutant::Replica(_) => ("consort-replica", "lasting::tests::random", "CONSORT_REPLICA_MUTANT"),
+        Mutant::Durable(_) => ("consort-replica", "durable::tests::random", "CONSORT_REPLICA_MUTANT"),
         Mutant::Server(_) => ("consort-replica", "none of its tests", "CONSORT_REPLICA_MUTANT"),
         Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
         Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),

@@ -119,8 +119,11 @@ impl Record {
 /// The state of a disk, and of each entry of the log the number of its record.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
+    /// What it knows without its log.
     pub known: Known,
+    /// The log of its term.
     pub log: Log,
+    /// The number of each entry's record.
     pub numbers: VecDeque<u64>,
 }
 
@@ -196,11 +199,13 @@ impl Disk {
         line.items.into_iter().for_each(|(number, item)| self.push(number, item));
     }
 
+    /// The next entry, which is in the record of this number.
     pub fn push(&mut self, number: u64, item: Item) {
         self.log.push(item);
         self.numbers.push_back(number);
     }
 
+    /// Takes off what is behind this index.
     pub fn cut_to(&mut self, index: u64) {
         self.log.cut_to(index);
         self.numbers.truncate((self.log.end() - self.log.base()) as usize);

@@ -11,7 +11,7 @@ mod meeting;
 mod parts;
 mod taking;
 
-use super::disk::{Disk, Record};
+use super::disk::{Disk, Known, Record};
 use super::log::Item;
 use super::said::{MeetingId, Said};
 use bytes::Bytes;
@@ -20,15 +20,15 @@ use meeting::{Force, Meeting, Stage};
 use parts::Taking;
 use std::collections::VecDeque;
 
-#[cfg(test)]
+#[cfg(any(test, feature = "mutants"))]
 use super::broken::Mutant;
 
 /// Whether a rule is broken on purpose, for a test.
 macro_rules! broken {
     ($engine:expr, $mutant:ident) => {{
-        #[cfg(test)]
+        #[cfg(any(test, feature = "mutants"))]
         let broken = $engine.broken == Some($crate::durable::broken::Mutant::$mutant);
-        #[cfg(not(test))]
+        #[cfg(not(any(test, feature = "mutants")))]
         let broken = false;
         broken
     }};
@@ -45,15 +45,17 @@ const INDEX_MAX: u64 = u64::MAX >> 1;
 /// Who a copy is.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many copies there are, and which it is, from 1.
+    /// How many copies there are.
     pub copies: u16,
+    /// Which it is, from 1.
     pub copy: u16,
     /// Names this start of it.
     pub token: u128,
     /// An operator says that it goes on without what is missing. It counts once.
     pub forces: bool,
-    /// Where others fetch its checkpoints, and what people call it.
+    /// Where others fetch its checkpoints.
     pub address: String,
+    /// What people call it.
     pub label: String,
     /// Bytes of entries that are kept for copies that were away.
     pub log_bytes: usize,
@@ -65,15 +67,33 @@ pub enum Effect {
     /// To the group.
     Say(Said),
     /// The next record of the journal, synced.
-    Write { number: u64, record: Bytes },
+    Write {
+        /// Counted from the first record that its journal had at the start.
+        number: u64,
+        /// Its bytes.
+        record: Bytes,
+    },
     /// Records up to this one are needless.
-    Trim { up_to: u64 },
+    Trim {
+        /// The number of the last of them.
+        up_to: u64,
+    },
     /// Commands that are sent from now on may count; or nothing counts that is not committed.
     Counts(bool),
     /// A frame that is committed: an entry of the log, or what was sent behind one.
-    Take { frame: Bytes, at: Place, next: Place },
+    Take {
+        /// As it was sent.
+        frame: Bytes,
+        /// Where the entry is, or the one behind.
+        at: Place,
+        /// What is behind it.
+        next: Place,
+    },
     /// The state is to come from another copy, as of this position at least.
-    Lacks { from: u64 },
+    Lacks {
+        /// The first position that the log has.
+        from: u64,
+    },
     /// It cannot go on, and why.
     End(String),
 }
@@ -104,7 +124,7 @@ pub struct Engine {
     behind: VecDeque<(u64, Bytes)>,
     message_max: usize,
     effects: VecDeque<Effect>,
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     broken: Option<Mutant>,
 }
 
@@ -123,13 +143,18 @@ impl Engine {
             behind: VecDeque::new(),
             message_max: 1 << 16,
             effects: VecDeque::new(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "mutants"))]
             broken: None,
         };
         if engine.disk.log.end() < applied {
             engine.disk.release_to(applied);
         }
         let known = &mut engine.disk.known;
+        if copied != known.copied && known.history == 0 {
+            // A backup from before the store began is worth what an empty directory is.
+            *known = Known::default();
+            known.copied = copied;
+        }
         //= RS21
         known.lost |= copied != known.copied;
         known.remembers &= copied == known.copied;
@@ -140,16 +165,18 @@ impl Engine {
     }
 
     /// Breaks a rule.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "mutants"))]
     pub fn with_broken(mut self, broken: Option<Mutant>) -> Self {
         self.broken = broken;
         self
     }
 
+    /// What is to be done next.
     pub fn next_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
+    /// Which copy it is, from 1.
     pub const fn copy(&self) -> u16 {
         self.settings.copy
     }

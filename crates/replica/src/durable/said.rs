@@ -112,6 +112,12 @@ impl Said {
 }
 
 impl Hello {
+    /// Whether it can say what it had on disk: it remembers, or it promised a term and never had a whole log.
+    pub const fn knows(&self) -> bool {
+        //= RS21
+        self.remembers || self.promised > 0 && !self.lost && self.history == 0
+    }
+
     fn put(&self, out: &mut BytesMut) {
         out.put_u8(HELLO);
         put_meeting(out, self.meeting);

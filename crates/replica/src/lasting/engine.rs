@@ -189,14 +189,17 @@ impl Engine {
         self.open_wrongly(origin, at);
         self.progress.origins.open(origin, at);
         match self.progress.origins.epoch(self.origin) {
-            Some(epoch) if self.opening == Opening::Awaited => {
-                self.opening = Opening::Applied(epoch);
-                self.effects.push_back(Effect::Serves);
-                self.send_unapplied();
-            }
+            Some(epoch) if self.opening == Opening::Awaited => self.serve(epoch),
             None if self.serves() && !broken!(self, ForgottenGoesOn) => self.begin_again(),
             _ => {}
         }
+    }
+
+    /// Its opening is in the state.
+    fn serve(&mut self, epoch: Epoch) {
+        self.opening = Opening::Applied(epoch);
+        self.effects.push_back(Effect::Serves);
+        self.send_unapplied();
     }
 
     /// Its origin is forgotten for another. No command of it can count any more, and all that did is applied here: the
@@ -229,7 +232,7 @@ impl Engine {
     pub fn on_checkpoint(&mut self, progress: Progress) {
         //= RS07
         self.progress = progress;
-        let Opening::Applied(epoch) = self.opening else { return };
+        let Opening::Applied(epoch) = self.opening else { return self.open_behind() };
         let last = self.progress.origins.last(self.origin, epoch);
         let known = last.map_or(u64::MAX, |last| last + self.before);
         let is_lost = |number: &u64| *number <= known && !broken!(self, LostAsUnsent);
@@ -243,6 +246,15 @@ impl Engine {
         }
         if last.is_none() {
             self.begin_again();
+        }
+    }
+
+    /// The opening that was sent may be in another's state already, and even forgotten there.
+    fn open_behind(&mut self) {
+        match self.progress.origins.epoch(self.origin) {
+            Some(epoch) => self.serve(epoch),
+            None if self.connected => self.effects.push_back(Effect::Send(Frame::Open { origin: self.origin })),
+            None => {}
         }
     }
 

@@ -88,6 +88,7 @@ impl World {
 
     fn connect(&mut self, at: usize) {
         if self.servers[at].read < self.trimmed {
+            self.servers[at].engine.iter_mut().for_each(Engine::on_lost);
             self.transfer(at);
         }
         self.connections.push(VecDeque::new());
@@ -110,10 +111,7 @@ impl World {
         server.disk = best.clone();
         server.applied = best.applied;
         server.read = self.log.partition_point(|(at, ..)| *at < best.progress.next);
-        if let Some(engine) = &mut server.engine {
-            engine.on_lost();
-            engine.on_checkpoint(best.progress);
-        }
+        server.engine.iter_mut().for_each(|engine| engine.on_checkpoint(best.progress.clone()));
         self.act(at);
     }
 
@@ -236,6 +234,8 @@ impl World {
                 }
             }
             95..97 => self.start(at),
+            // A durable copy keeps its connection meanwhile.
+            97 if self.servers[at].read < self.trimmed => self.transfer(at),
             97 => self.servers[at].engine = None,
             98 => {
                 let server = &mut self.servers[at];
@@ -349,6 +349,24 @@ fn each_broken_rule_is_noticed() {
     found.iter().for_each(|(name, seed)| println!("{name}: seed {seed:?}"));
     let missed: Vec<_> = found.iter().filter(|(_, seed)| seed.is_none()).collect();
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+#[test]
+fn a_copy_serves_from_a_checkpoint_that_has_its_opening_or_has_forgotten_it() {
+    //= RS07 test
+    let open = Frame::Open { origin: Origin(7) };
+    let opened = |engine: &mut Engine| std::iter::from_fn(|| engine.next_effect()).collect::<Vec<_>>();
+    let mut engine = Engine::new(Origin(7), Progress::default());
+    engine.on_connected();
+    assert_eq!(opened(&mut engine), [Effect::Send(open.clone())]);
+    let mut has = Progress { next: Place::at(9), ..Progress::default() };
+    has.origins.open(Origin(7), Place::at(4));
+    let forgotten = Progress { next: Place::at(9), ..Progress::default() };
+    let mut other = engine.clone();
+    other.on_checkpoint(forgotten);
+    assert_eq!(opened(&mut other), [Effect::Send(open)], "what was sent may be in front of the checkpoint");
+    engine.on_checkpoint(has);
+    assert_eq!(opened(&mut engine), [Effect::Serves]);
 }
 
 #[test]

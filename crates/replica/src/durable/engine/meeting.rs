@@ -97,7 +97,7 @@ impl Meeting {
     fn lacks(&self, copies: u16) -> String {
         let here: BTreeSet<_> = self.hellos.iter().map(|hello| hello.copy).collect();
         let missing: Vec<_> = (1..=copies).filter(|copy| !here.contains(copy)).collect();
-        let empty: Vec<_> = self.hellos.iter().filter(|hello| !hello.remembers).map(|hello| hello.copy).collect();
+        let empty: Vec<_> = self.hellos.iter().filter(|hello| !hello.knows()).map(|hello| hello.copy).collect();
         if missing.is_empty() {
             return format!(
                 "{} not the directory any more that a majority needs; give them back, or start a server with --force to go \
@@ -221,13 +221,14 @@ impl Engine {
         let longest = broken!(self, LongestCounts);
         let Some(meeting) = &self.meeting else { return };
         let remember: Vec<_> = meeting.hellos.iter().filter(|hello| hello.remembers).collect();
+        let know = self.is_majority(meeting.hellos.iter().filter(|hello| hello.knows()).count());
         let is_every = meeting.hellos.len() == usize::from(self.settings.copies);
         //= RS21
-        let is_majority = self.is_majority(remember.len());
+        let is_majority = know && !remember.is_empty();
         //= RS24
         let forces = meeting.hellos.iter().any(|hello| hello.forces);
-        let may_go_on =
-            forces || broken!(self, LostFounds) || !meeting.hellos.iter().any(|hello| meeting.has_lost(hello));
+        let none_lost = !meeting.hellos.iter().any(|hello| meeting.has_lost(hello));
+        let may_go_on = know || none_lost || forces || broken!(self, LostFounds);
         let alone = founds && remember.is_empty() && !meeting.hellos.is_empty();
         if !(is_majority || is_every && may_go_on || alone) {
             return;
@@ -288,7 +289,7 @@ impl Engine {
         }
         promised.insert(copy);
         //= RS22
-        let counts = |copy: &&u16| meeting.hellos.iter().any(|hello| hello.copy == **copy && hello.remembers);
+        let counts = |copy: &&u16| meeting.hellos.iter().any(|hello| hello.copy == **copy && hello.knows());
         let counted = promised.iter().filter(counts).count();
         let nothing_known = alone && meeting.hellos.iter().all(|hello| !hello.remembers);
         let enough = if decision.needs_every { promised.len() == copies } else { 2 * counted > copies };

@@ -1,7 +1,7 @@
 //! Servers with a replicated state, and those that call them. They outlive the nodes that they are connected to; what ends
 //! them are faults of their own, and crashes of the machines that they are on.
 //!
-//! There is one kind so far: on an order that lasts.
+//! They are on an order that lasts, or are durable copies, which keep their log themselves.
 mod commands;
 mod directory;
 mod faults;
@@ -14,7 +14,7 @@ pub use flaw::ServerFlaw;
 use super::roaming_sessions::{HomeTurn, RoamingHome};
 use crate::plan::RunPlan;
 use crate::trace::{REGISTERS, RegisterCommand, RegisterDeed, ReplicaRecord, ReplicaStep};
-use consort_replica::simulated::Origin;
+use consort_replica::simulated::durable;
 use consort_replica::simulated::lasting::Engine;
 use consort_types::{Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use directory::Directory;
@@ -37,6 +37,8 @@ const BACKUP: u64 = 150;
 pub struct ServerTouch {
     /// To each engine.
     pub engine: Option<Rc<dyn Fn(Engine) -> Engine>>,
+    /// To that of each log that a durable copy keeps.
+    pub durable: Option<Rc<dyn Fn(durable::Engine) -> durable::Engine>>,
     /// To their driver.
     pub flaw: Option<ServerFlaw>,
 }
@@ -106,13 +108,13 @@ pub(super) enum ServerDeed {
 }
 
 impl Servers {
-    /// Those of a run, if it has any.
-    pub fn draw(plan: &RunPlan) -> Option<Self> {
-        Rng::new(plan.seed).fork(0x5e71).chance(SHARE).then(|| Self::new(plan, ServerTouch::default()))
+    /// Those of a run, if it has any. The daemons keep their log if their order lasts.
+    pub fn draw(plan: &RunPlan, lasts: bool) -> Option<Self> {
+        Rng::new(plan.seed).fork(0x5e71).chance(SHARE).then(|| Self::new(plan, lasts, ServerTouch::default()))
     }
 
     /// Those of a run that has some.
-    pub fn new(plan: &RunPlan, touch: ServerTouch) -> Self {
+    pub fn new(plan: &RunPlan, lasts: bool, touch: ServerTouch) -> Self {
         let mut rng = Rng::new(plan.seed).fork(0x5e72);
         let count = [1, 2, 3, 3, 3, 4, 5][rng.below(7) as usize] as u16;
         let group = GroupName::new(b"registers").unwrap_or_else(|error| unreachable!("{error}"));
@@ -123,6 +125,7 @@ impl Servers {
             checkpoint_every: [10_000, 5, 20, 60][rng.below(4) as usize],
             origins: [4_096, 2 * usize::from(count) + 1][rng.below(2) as usize],
             flaw: touch.flaw,
+            durable: !lasts,
         };
         let forgetful = rng.below(u64::from(count));
         let minority = u64::from(count).div_ceil(2) - 1;
@@ -174,6 +177,10 @@ impl Server {
 impl Fleet {
     pub fn len(&self) -> usize {
         self.servers.len()
+    }
+
+    pub const fn is_durable(&self) -> bool {
+        self.settings.durable
     }
 
     const fn number(&mut self) -> u64 {
@@ -249,13 +256,11 @@ impl Fleet {
 
     /// A server starts with what its directory has.
     fn start(&mut self, at: usize, told: &mut Vec<ReplicaRecord>) {
-        let origin = Origin(u128::from(self.number()) << 64);
-        let engine = self.touch.engine.clone();
+        let start = self.number();
         let settings = Settings { server: at as u16, ..self.settings.clone() };
         let server = &mut self.servers[at];
-        let beginning = Beginning { now: self.time, origin, takes: server.takes };
-        let engine = |made: Engine| engine.as_ref().map_or_else(|| made.clone(), |touch| touch(made.clone()));
-        let process = Process::start(settings, &server.directory, &beginning, engine);
+        let beginning = Beginning { now: self.time, start, takes: server.takes };
+        let process = Process::start(settings, &mut server.directory, &beginning, &self.touch);
         server.process = Some(process);
         server.home.leave(server.machine);
         told.extend(self.told(at));

@@ -1,7 +1,9 @@
 //! What a server has on its disk: whose directory it is, and two checkpoints.
 use crate::digest::TraceDigest;
 use crate::trace::REGISTERS;
+use bytes::Bytes;
 use consort_replica::simulated::lasting::{Identity, Progress};
+use std::collections::VecDeque;
 
 /// The number of checkpoints that are kept.
 const KEPT: usize = 2;
@@ -25,6 +27,10 @@ pub(super) struct Directory {
     pub mark: u128,
     /// Oldest first.
     pub checkpoints: Vec<Checkpoint>,
+    /// The log of a durable copy: its records, of which files it is, and the start that found them to be copies.
+    pub journal: VecDeque<Bytes>,
+    pub files: Option<u128>,
+    pub copied: u64,
 }
 
 impl Directory {
@@ -39,6 +45,14 @@ impl Directory {
     /// Whether it is the one that was bound, and no copy of it.
     pub fn is_own(&self) -> bool {
         self.identity.as_ref().is_none_or(|identity| identity.mark == self.mark)
+    }
+
+    /// The start that found the log to be a copy of what another wrote, which may be this one; 0 for none.
+    pub fn copied(&mut self, start: u64) -> u64 {
+        if self.files.replace(self.mark).is_some_and(|files| files != self.mark) {
+            self.copied = start;
+        }
+        self.copied
     }
 
     /// Those that are whole, oldest first.

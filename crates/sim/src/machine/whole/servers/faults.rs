@@ -55,7 +55,9 @@ impl Fleet {
         let long = self.rng.exponential(mean).min(3e9) as u64;
         let mark = u128::from(self.number());
         let server = &mut self.servers[at];
-        server.process = None;
+        if let Some(mut process) = server.process.take() {
+            process.crash(&mut server.directory, &mut self.rng);
+        }
         server.lose();
         server.down_until = self.time + Duration::from_nanos(long);
         match self.rng.below(10) {
@@ -76,17 +78,27 @@ impl Fleet {
         }
     }
 
+    /// The number of a copy that no directory of another server is of. If a server lost its directory while its first binding
+    /// was under way, and bound another copy at its next start, it has bound two: all are bound then, and an operator who
+    /// looks at the directories finds the one that is left over.
+    fn left_over(&self, at: usize) -> Option<u16> {
+        let others = self.servers.iter().enumerate().filter(|(other, _)| *other != at);
+        let used: Vec<_> = others.filter_map(|(_, other)| copy_of(&other.directory)).collect();
+        (1..=self.settings.copies).find(|copy| !used.contains(copy))
+    }
+
     /// A server ends by itself: what its operator does then.
     pub(super) fn end(&mut self, at: usize, end: &End, told: &mut Vec<ReplicaRecord>) {
         told.extend(self.told(at));
         let mark = u128::from(self.number());
+        let left = self.left_over(at);
         let server = &mut self.servers[at];
-        let identity = server.directory.identity.as_ref();
         let is_own = server.directory.is_own();
         let (takes, may_be) = match end {
-            End::Directory(_) if !is_own => {
-                let copy = identity.and_then(|identity| identity.seat.as_str().rsplit('/').next()?.parse().ok());
-                (copy, true)
+            End::Directory(_) if !is_own => (copy_of(&server.directory), true),
+            End::Directory(why) if why.contains("all are bound") && left.is_some() => {
+                server.takes = left;
+                (None, false)
             }
             End::Directory(why) | End::Order(why) => {
                 self.wrong.push(format!("server {at} ends: {why}"));
@@ -105,4 +117,9 @@ impl Fleet {
         server.lose();
         server.down_until = self.time + Duration::from_millis(100);
     }
+}
+
+/// Which copy a directory is of.
+fn copy_of(directory: &Directory) -> Option<u16> {
+    directory.identity.as_ref()?.seat.as_str().rsplit('/').next()?.parse().ok()
 }

@@ -1,5 +1,6 @@
 //! One start of a server on an order that lasts: the engine of the product and, around it, what the product's driver does
 //! with connection, directory and time. It has none of these itself: what it wants from its daemon are [`Ask`]s.
+use super::ServerTouch;
 use super::commands;
 use super::directory::{Checkpoint, Directory, sum_of};
 use super::flaw::ServerFlaw;
@@ -9,10 +10,12 @@ use consort_replica::simulated::lasting::{Effect, Engine, Kept, Origins, Progres
 use consort_replica::simulated::{Frame, Origin};
 use consort_session::{DaemonEvent, DeclareRequest, Message, Place};
 use consort_types::{Binding, Copies, Duration, GroupName, Holder, Instant};
+use own::OwnLog;
 use std::collections::{BTreeMap, VecDeque};
 
 mod consume;
 mod fetch;
+mod own;
 
 /// How often the order is asked for the copies while something may have changed.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -34,6 +37,8 @@ pub(super) struct Settings {
     /// How many origins are remembered.
     pub origins: usize,
     pub flaw: Option<ServerFlaw>,
+    /// The servers keep the log, each on its own disk, and not the daemons.
+    pub durable: bool,
 }
 
 /// What a server asks its daemon for.
@@ -43,6 +48,7 @@ pub(super) enum Ask {
     Bind(Binding),
     Declare(DeclareRequest),
     Read { order: u64, from: Place },
+    Join,
 }
 
 /// Why a server ends by itself.
@@ -79,6 +85,10 @@ struct Fetch {
 pub(super) struct Process {
     settings: Settings,
     engine: Engine,
+    /// The log of a durable copy.
+    own: Option<Box<OwnLog>>,
+    /// It cannot go on.
+    end: Option<End>,
     registers: [u64; REGISTERS],
     has_state: bool,
     /// Which copy it is to be, if an operator says so.
@@ -114,7 +124,8 @@ pub(super) struct Process {
 /// What a server starts with.
 pub(super) struct Beginning {
     pub now: Instant,
-    pub origin: Origin,
+    /// Which of all starts it is.
+    pub start: u64,
     pub takes: Option<u16>,
 }
 
@@ -129,14 +140,10 @@ pub(super) struct Here<'a> {
 
 impl Process {
     /// Takes the newest checkpoint that is whole.
-    pub fn start(
-        settings: Settings,
-        directory: &Directory,
-        beginning: &Beginning,
-        engine: impl Fn(Engine) -> Engine,
-    ) -> Self {
+    pub fn start(settings: Settings, directory: &mut Directory, beginning: &Beginning, touch: &ServerTouch) -> Self {
+        let newest = directory.whole().last().cloned();
+        let own = settings.durable.then(|| OwnLog::open(&settings, directory, newest.as_ref(), beginning, touch));
         let whole: Vec<_> = directory.whole().collect();
-        let newest = whole.last().copied().cloned();
         let empty = || Progress { origins: Origins::of_most(settings.origins), ..Progress::default() };
         let progress = newest.as_ref().map_or_else(empty, |newest| newest.progress.clone());
         let registers = newest.as_ref().map_or([0; REGISTERS], |newest| newest.registers);
@@ -146,8 +153,12 @@ impl Process {
             ..ReplicaRecord::of(ReplicaStep::Starts, settings.server)
         };
         let positions = whole.iter().map(|checkpoint| checkpoint.progress.next.position).collect();
+        let made = Engine::new(Origin(u128::from(beginning.start) << 64), progress);
+        let order = directory.identity.as_ref().map(|identity| identity.order);
         Self {
-            engine: engine(Engine::new(beginning.origin, progress)),
+            engine: touch.engine.as_ref().map_or_else(|| made.clone(), |touch| touch(made.clone())),
+            own: own.map(Box::new),
+            end: None,
             registers,
             has_state: newest.is_some(),
             takes: beginning.takes,
@@ -158,7 +169,7 @@ impl Process {
             serial: whole.iter().map(|checkpoint| checkpoint.serial).max().unwrap_or(0),
             since: beginning.now,
             saving: None,
-            order: directory.identity.as_ref().map_or(0, |identity| identity.order),
+            order: order.or(newest.map(|newest| newest.order)).unwrap_or(0),
             copies: None,
             ask_at: beginning.now,
             fetch_at: beginning.now,
@@ -261,9 +272,13 @@ impl Process {
         }
     }
 
-    /// It has a connection, and was welcomed.
-    pub fn on_connected(&mut self, now: Instant) {
+    /// It has a connection, whose messages have this number of bytes at most.
+    pub fn on_connected(&mut self, now: Instant, message_max: usize) {
         self.connected = true;
+        if self.own.is_some() {
+            self.asks.push_back(Ask::Join);
+            return self.join(message_max);
+        }
         self.ask_at = now;
         self.kept.asks_again();
         if matches!(self.stage, Stage::Consumes { .. }) {
@@ -277,6 +292,7 @@ impl Process {
     /// The connection is lost: what was sent may be ordered or not.
     pub fn on_lost(&mut self) {
         (self.connected, self.reads, self.refused) = (false, false, None);
+        self.own.iter_mut().for_each(|own| own.on_lost());
         self.engine.on_lost();
         self.outbox.clear();
         self.asks.clear();
@@ -300,9 +316,10 @@ impl Process {
     pub fn pass(&mut self, here: &mut Here<'_>) {
         let has_room = self.copies.as_ref().is_some_and(|copies| copies.held < copies.budget);
         self.full_until = self.full_until.filter(|until| here.now < *until && !has_room);
+        self.take_written(here.now, here.directory);
         self.collect(here);
         self.keep(here);
-        if self.connected {
+        if self.connected && self.own.is_none() {
             self.send_again(here.now);
             self.ask(here.now);
         }
@@ -331,6 +348,9 @@ impl Process {
     /// # Errors
     /// It ends.
     pub fn on_event(&mut self, event: DaemonEvent, here: &mut Here<'_>) -> Result<(), End> {
+        self.on_own_event(&event);
+        self.act_for_own_log(here.now);
+        self.take_written(here.now, here.directory);
         match event {
             DaemonEvent::Read(message) => self.on_message(&message),
             DaemonEvent::Reading(status) => self.on_reading(&status, here.now)?,
@@ -341,7 +361,7 @@ impl Process {
             _ => {}
         }
         self.act();
-        Ok(())
+        self.end.take().map_or(Ok(()), Err)
     }
 
     fn on_message(&mut self, message: &Message) {

@@ -7,7 +7,7 @@ use crate::trace::ReplicaRecord;
 use consort_order::Engine;
 use consort_session::client::NotSent;
 use consort_session::{DaemonEvent, Hello, RefusalCause};
-use consort_types::{Duration, Instant, NodeId, OrderWait, Rng, Service};
+use consort_types::{Duration, Instant, NodeId, OrderWait, Rng};
 use std::collections::BTreeSet;
 
 /// Between two turns, while faults come and later.
@@ -109,11 +109,15 @@ impl<E: Engine> Whole<E> {
         let Some(at) = servers.with(|fleet| fleet.at_link(self.me, seat)) else { return };
         let node = self.me.node.0;
         match event {
-            DaemonEvent::Welcome(_) => {
-                servers.with(|fleet| fleet.process(at, node, |process, here| process.on_connected(here.now)));
+            DaemonEvent::Welcome(welcome) => {
+                let message_max = welcome.message_max as usize;
+                servers
+                    .with(|fleet| fleet.process(at, node, |process, here| process.on_connected(here.now, message_max)));
             }
             DaemonEvent::Disconnect(_) => return self.lose_server(&servers, at),
-            DaemonEvent::Refused { refusal, .. } if refusal.cause == RefusalCause::Leaving => {
+            DaemonEvent::Refused { refusal, .. }
+                if refusal.cause == RefusalCause::Leaving || servers.with(|fleet| fleet.is_durable()) =>
+            {
                 return self.lose_server(&servers, at);
             }
             DaemonEvent::Waiting(notice) if notice.cause == OrderWait::Retention => {
@@ -162,11 +166,16 @@ impl<E: Engine> Whole<E> {
                         Ask::Bind(binding) => client.bind(&binding),
                         Ask::Declare(request) => client.declare(&request),
                         Ask::Read { order, from } => client.read(order, from, group),
+                        // A request: what does not fit is asked for later.
+                        Ask::Join => match client.join(process.group()) {
+                            Ok(_) => {}
+                            Err(_) => return process.asks.push_front(Ask::Join),
+                        },
                     }
                 }
                 while let Some(frame) = process.outbox.front().filter(|_| !process.is_full()) {
                     let group = std::slice::from_ref(process.group());
-                    match client.multicast(Service::Safe, group, &frame.encode()) {
+                    match client.multicast(process.service_of(frame), group, &frame.encode()) {
                         Ok(_) => drop(process.outbox.pop_front()),
                         Err(NotSent::Credit { .. }) => return,
                         Err(error) => unreachable!("a command that the limits allow: {error}"),

@@ -169,15 +169,17 @@ impl Process {
     }
 
     /// What the log has no more is to come from another server, up to there at least.
-    fn lack(&mut self, from: u64, now: Instant) {
+    pub(super) fn lack(&mut self, from: u64, now: Instant) {
         let Stage::Consumes { seat, epoch } = self.stage.clone() else { return };
         if self.is(ServerFlaw::SkipsLost) {
             self.engine.on_nothing_before(Place::at(from));
             return self.consume();
         }
         self.stage = Stage::Lacks { seat, epoch, from, fetch: None };
-        self.reads = false;
-        self.engine.on_lost();
+        if self.own.is_none() {
+            self.reads = false;
+            self.engine.on_lost();
+        }
         (self.copies, self.fetch_at, self.ask_at) = (None, now, now);
     }
 

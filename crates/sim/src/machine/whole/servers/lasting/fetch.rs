@@ -21,7 +21,14 @@ impl Process {
             self.since = here.now;
         }
         let Stage::Consumes { seat, epoch } = &self.stage else { return };
-        let Some(from) = self.kept.to_acknowledge().filter(|_| self.connected) else { return };
+        let Some(from) = self.kept.to_acknowledge().filter(|_| self.connected || self.own.is_some()) else {
+            return;
+        };
+        if let Some(own) = &mut self.own {
+            self.kept.acknowledges(from);
+            self.kept.is_acknowledged();
+            return own.on_kept(from);
+        }
         let (holder, epoch, order) = (seat.clone(), *epoch, self.order);
         self.asks.push_back(Ask::Declare(DeclareRequest { order, holder, from: Some(Position(from)), epoch }));
         self.kept.acknowledges(from);
@@ -30,7 +37,8 @@ impl Process {
     /// Begins a checkpoint if it is time.
     pub(super) fn keep(&mut self, here: &Here<'_>) {
         let next = self.engine.progress().next.position;
-        if !matches!(self.stage, Stage::Consumes { .. }) || !self.reads || self.saving.is_some() {
+        let takes = self.reads || self.own.is_some() && self.engine.serves();
+        if !matches!(self.stage, Stage::Consumes { .. }) || !takes || self.saving.is_some() {
             return;
         }
         self.move_on(next);
@@ -77,10 +85,16 @@ impl Process {
             self.kept.note(checkpoint.progress.next.position);
             directory.keep(checkpoint);
         }
+        self.own.iter_mut().for_each(|own| own.stop(directory));
         if matches!(self.stage, Stage::Consumes { .. }) && self.kept.newest().is_none_or(|last| last < next) {
             let checkpoint = self.checkpoint();
             directory.keep(checkpoint);
         }
+    }
+
+    /// It is killed: of what its disk owes it may have a part.
+    pub fn crash(&mut self, directory: &mut Directory, rng: &mut Rng) {
+        self.own.iter_mut().for_each(|own| own.crash(directory, rng));
     }
 
     /// Begins to fetch a checkpoint, if it lacks one. Of the servers that it may ask, the first has sent it after a while.
@@ -88,6 +102,15 @@ impl Process {
     /// # Errors
     /// There is no other copy.
     pub fn begin_fetch(&mut self, now: Instant, rng: &mut Rng) -> Result<(), End> {
+        if let Some(end) = self.end.take() {
+            return Err(end);
+        }
+        let sends = Duration::from_nanos(rng.below(SENDS.as_nanos() as u64));
+        if let (Stage::Lacks { fetch: fetch @ None, .. }, Some(own)) = (&mut self.stage, &self.own) {
+            let donors = own.donors();
+            *fetch = (now >= self.fetch_at && !donors.is_empty()).then(|| Fetch { donors, done: now + sends });
+            return Ok(());
+        }
         let (Stage::Lacks { seat, epoch, fetch, from }, Some(copies)) = (&mut self.stage, &self.copies) else {
             return Ok(());
         };
@@ -100,7 +123,6 @@ impl Process {
             //= RS13 test
             return Err(End::Directory(format!("the log begins at {from}, and there is no other copy")));
         }
-        let sends = Duration::from_nanos(rng.below(SENDS.as_nanos() as u64));
         *fetch = Some(Fetch { donors, done: now + sends });
         Ok(())
     }
@@ -123,16 +145,23 @@ impl Process {
         //= RS16 test
         let reaches = |newest: &Checkpoint| newest.order == self.order && newest.progress.next.position >= from;
         let Some(newest) = newest.filter(reaches) else { return };
+        if self.own.as_ref().is_some_and(|own| newest.progress.next.position <= own.applied() + 1) {
+            // What it lacked has come in another way.
+            self.stage = Stage::Consumes { seat, epoch };
+            return;
+        }
         self.registers = newest.registers;
         self.serial = self.serial.max(newest.serial);
         self.kept.note(newest.progress.next.position);
         (self.since, self.has_state) = (here.now, true);
+        let applied = newest.progress.next.position.saturating_sub(1);
         self.engine.on_checkpoint(newest.progress.clone());
         here.directory.keep(newest);
         self.stage = Stage::Consumes { seat, epoch };
         self.tell_restored();
-        self.act();
-        if self.connected {
+        self.own.iter_mut().for_each(|own| own.on_checkpoint(applied));
+        self.act_for_own_log(here.now);
+        if self.connected && self.own.is_none() {
             self.consume();
         }
     }
