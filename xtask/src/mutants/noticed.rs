@@ -435,7 +435,7 @@ fn own_tests(mutant: Mutant) -> OwnTests {
         Mutant::Node(_) => ("consort-node", "tests::budgets", "CONSORT_NODE_MUTANT"),
         Mutant::Leader(_) => ("consort-leader", "tests::model::never", "CONSORT_LEADER_MUTANT"),
         Mutant::Replica(_) => ("consort-replica", "lasting::tests::random", "CONSORT_REPLICA_MUTANT"),
-        Mutant::Durable(_) => ("consort-replica", "durable::tests::random", "CONSORT_REPLICA_MUTANT"),
+        Mutant::Durable(_) => ("consort-replica", "durable::tests", "CONSORT_REPLICA_MUTANT"),
         Mutant::Server(_) => ("consort-replica", "none of its tests", "CONSORT_REPLICA_MUTANT"),
         Mutant::Toto(_) => ("consort-toto", "tests", "CONSORT_TOTO_MUTANT"),
         Mutant::Views(_) => ("consort-member", "vs::tests", "CONSORT_VS_MUTANT"),

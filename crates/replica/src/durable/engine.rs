@@ -263,7 +263,7 @@ impl Engine {
 
     /// A command of the group, or the opening of an origin, as it came: the next entry, if a term is in force.
     pub fn on_entry(&mut self, frame: Bytes) {
-        let closing_counts = broken!(self, ClosingCounts);
+        let closing_counts = broken!(self, ClosingEntriesCount);
         let Some(meeting) = self.meeting.as_mut().filter(|meeting| !meeting.is_closing || closing_counts) else {
             return;
         };

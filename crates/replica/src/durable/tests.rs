@@ -402,6 +402,12 @@ fn run(seed: u64, steps: usize, broken: Option<Mutant>) -> usize {
     world.answers
 }
 
+/// The rule that the environment breaks, for `cargo xtask mutants`.
+fn broken_by_environment() -> Option<Mutant> {
+    let named = std::env::var("CONSORT_REPLICA_MUTANT").unwrap_or_default();
+    Mutant::ALL.iter().copied().find(|mutant| mutant.name() == named)
+}
+
 #[test]
 fn random_schedules_lose_nothing_that_was_committed() {
     //= RS20 test
@@ -410,9 +416,7 @@ fn random_schedules_lose_nothing_that_was_committed() {
     //= RS23 test
     //= RS24 test
     let seeds = std::env::var("CONSORT_MODEL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(200);
-    // The rule that the environment breaks, for `cargo xtask mutants`.
-    let named = std::env::var("CONSORT_REPLICA_MUTANT").unwrap_or_default();
-    let broken = Mutant::ALL.iter().copied().find(|mutant| mutant.name() == named);
+    let broken = broken_by_environment();
     let seeds = if broken.is_some() { 20_000 } else { seeds };
     let answers: usize = (0..seeds).map(|seed| run(seed, 1_200, broken)).sum();
     assert!(answers as u64 > 25 * seeds, "{answers} answers are few: the schedules try little");
@@ -471,7 +475,7 @@ fn a_majority_is_lost(broken: Option<Mutant>) {
 #[test]
 fn where_a_majority_of_the_directories_is_lost_an_operator_decides() {
     //= RS24 test
-    a_majority_is_lost(None);
+    a_majority_is_lost(broken_by_environment());
 }
 
 /// The store is begun with all three, but only the first has the log of the first term on disk before everything is killed.

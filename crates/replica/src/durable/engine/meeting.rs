@@ -263,7 +263,7 @@ impl Engine {
         else {
             return;
         };
-        if broken!(self, PromisesUnkept) {
+        if broken!(self, TermUnkept) {
             self.say(Said::Promised { meeting: id, term, copy: self.settings.copy });
             return;
         }
