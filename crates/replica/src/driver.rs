@@ -469,8 +469,7 @@ impl<M: StateMachine> Driver<M> {
             let machine = self.shared.machine.read().unwrap_or_else(PoisonError::into_inner);
             let snapshot = machine.snapshot();
             let directory = checkpoints.directory();
-            let failed =
-                |error: std::io::Error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() };
+            let failed = |error: std::io::Error| Error::directory(directory, &error);
             saved = checkpoint::save::<M>(directory, &head, snapshot, &self.shared.written).map(drop).map_err(failed);
         }
         if self.checkpoints.is_some() && saved.is_ok() {

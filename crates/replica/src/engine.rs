@@ -319,7 +319,8 @@ impl Engine {
     fn on_view(&mut self, membership: Membership) {
         let Some(me) = self.me else { return };
         let Membership { at, members, together, .. } = membership;
-        let left = std::mem::replace(&mut self.at, at).0;
+        let left = self.epoch_here();
+        self.at = at;
         (self.members, self.closing) = (members, false);
         self.goodbyes.clear();
         self.stop_donating(|_| true);
@@ -382,13 +383,16 @@ impl Engine {
     }
 
     fn take_election(&mut self, elected: elect::Elected) {
+        // Who comes from another part of the network may have followed a view with a greater number there.
+        let latest = self.hellos.values().map(|hello| hello.line.epoch).max().unwrap_or(0);
+        let epoch = self.at.0.max(latest.saturating_add(1));
         if !elected.current.contains_key(&self.settings.id) {
             // What came before is in nobody's history. Those elected count from here.
             self.buffer = self.buffer.is_some().then(Vec::new);
-            self.heard = (self.at.0, elected.current.into_keys().collect());
+            self.heard = (epoch, elected.current.into_keys().collect());
             return;
         }
-        self.line = Line { epoch: self.at.0, current: elected.current.keys().copied().collect(), ..elected.line };
+        self.line = Line { epoch, current: elected.current.keys().copied().collect(), ..elected.line };
         if self.line.firm.is_empty() {
             // Founded while the view was closing: others may go on with any majority of the founders.
             self.line.firm = self.line.current.clone();
@@ -421,7 +425,7 @@ impl Engine {
             self.flushed = self.line.clone();
         }
         self.line.step += 1;
-        self.line.epoch = self.at.0;
+        self.line.epoch = self.epoch_here();
         self.silent.clear();
         if let Some(came) = self.came.take() {
             self.bound.retain(|id, _| came.contains(id));

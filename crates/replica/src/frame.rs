@@ -89,6 +89,13 @@ impl Claim {
     /// So many views are named, the latest.
     pub const SILENT_MOST: usize = 64;
 
+    /// The epoch of what is taken in the view: its number, unless the line went through a greater one. Parts of a network
+    /// count by themselves, and a replica may come from one that is further.
+    pub fn epoch_here(&self) -> u64 {
+        let last = self.silent.last().copied().unwrap_or(0).max(self.epoch);
+        self.view.max(last.saturating_add(1))
+    }
+
     /// Those of one line are equal. Of two lines that one is later which a view that counts followed later.
     pub const fn rank(&self) -> (u64, u64, u64, u64, u128) {
         (self.epoch, self.step, self.end.position, self.history, self.end.digest.0)

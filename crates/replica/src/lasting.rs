@@ -94,7 +94,7 @@ impl Beginning {
         machine: &mut M,
     ) -> Result<Self, Error> {
         let directory = checkpoints.directory().to_owned();
-        let failed = |error: io::Error| Error::Checkpoints { directory: directory.clone(), why: error.to_string() };
+        let failed = |error: io::Error| Error::directory(&directory, &error);
         let identity = Identity::load(&directory).map_err(failed)?;
         if let Some(identity) = identity.as_ref().filter(|_| is_durable) {
             let why = format!(

@@ -216,7 +216,9 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn directory(directory: &Path, error: &std::io::Error) -> Self {
-        Self::Checkpoints { directory: directory.to_owned(), why: error.to_string() }
+        // The system names no remedy; what is said here does.
+        let remedy = if error.raw_os_error().is_some() { ". Make the directory usable, then start again" } else { "" };
+        Self::Checkpoints { directory: directory.to_owned(), why: format!("{error}{remedy}") }
     }
 }
 

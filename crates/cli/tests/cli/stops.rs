@@ -304,7 +304,7 @@ fn a_partition_whose_directory_is_unusable_stops_no_other() {
     std::fs::write(state.join("partition-2"), "no directory").unwrap();
     let server = Server::start(&cluster, 0, &["--partitions", "2", "--log", "info"]).ready();
     let line = server.process.says("partition 2 is not served any more");
-    assert!(line.contains("partition-2") && line.contains("Make the directory usable, then start this"), "{line}");
+    assert!(line.contains("partition-2") && line.contains("Make the directory usable, then start again"), "{line}");
     serves_the_first_alone(&server, "partition-2");
     ends_with_the_first_alone(&cluster, server);
     // With no partition left there is nothing to serve.

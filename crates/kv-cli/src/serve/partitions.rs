@@ -32,8 +32,7 @@ impl Watch {
 /// What to do, unless the error says so itself.
 const fn remedy(error: &Error) -> &'static str {
     match error {
-        Error::Parted(_) => "",
-        Error::Checkpoints { .. } => ". Make the directory usable, then start this server again",
+        Error::Parted(_) | Error::Checkpoints { .. } => "",
         Error::Restore(_) => ". Start this server again, so that it is sent the state once more",
         _ => ". Remove the cause, then start this server again",
     }

@@ -23,6 +23,11 @@ impl Engine {
         self.effects.push_back(Effect::Send(Frame::Claim(Box::new(claim))));
     }
 
+    /// The epoch of what is taken in this view.
+    pub(super) fn epoch_here(&self) -> u64 {
+        self.claim.as_ref().map_or(self.line.epoch, Claim::epoch_here)
+    }
+
     /// Whether this is of a line that counts more than the one it follows.
     pub fn is_behind(&self, frame: &Frame) -> bool {
         let Some(own) = self.claim.as_ref().filter(|_| self.follows) else { return false };
@@ -32,7 +37,9 @@ impl Engine {
             // a view that this line went through.
             Frame::Hello(hello) => {
                 let theirs = hello.line.epoch;
-                self.is_of_now(hello) && (own.epoch + 1..own.view).contains(&theirs) && !own.silent.contains(&theirs)
+                self.is_of_now(hello)
+                    && (own.epoch + 1..own.epoch_here()).contains(&theirs)
+                    && !own.silent.contains(&theirs)
             }
             _ => false,
         }
@@ -43,7 +50,7 @@ impl Engine {
         let (Some(own), Some(me)) = (self.claim.take(), self.me) else { return };
         self.heard = match &frame {
             Frame::Hello(hello) => (hello.line.epoch, hello.line.current.clone()),
-            Frame::Claim(other) => (other.view, other.came.clone()),
+            Frame::Claim(other) => (other.epoch_here(), other.came.clone()),
             _ => return,
         };
         // What it took in this view is of the line that does not count.

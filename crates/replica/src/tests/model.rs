@@ -170,10 +170,9 @@ impl World {
     /// New views of these sets of nodes; those of one view that stay in one set move together.
     fn repartition(&mut self, sets: &[BTreeSet<usize>]) {
         self.log.push(format!("views {sets:?}"));
-        let number = self.views.iter().map(|view| view.number).max().unwrap_or(0);
         let before = self.at.clone();
         let mut again = Vec::new();
-        for (index, set) in sets.iter().enumerate() {
+        for set in sets {
             let olds: BTreeSet<_> = set.iter().map(|node| before[*node]).collect();
             for old in olds {
                 let together: BTreeSet<_> = set.iter().copied().filter(|node| before[*node] == old).collect();
@@ -192,7 +191,9 @@ impl World {
                 }
             }
             let start = |set: &BTreeSet<usize>| set.iter().map(|node| (*node, 0)).collect::<BTreeMap<_, _>>();
-            let number = number + 1 + index as u64;
+            // Parts count by themselves: who moves from one to another may come to a lower number.
+            let last = set.iter().map(|node| self.views[before[*node]].number).max().unwrap_or(0);
+            let number = last + self.rng.between(1, 4);
             let view = View { number, nodes: set.clone(), order: Vec::new(), held: start(set), delivered: start(set) };
             self.views.push(view);
             self.merge(set, &before, number);

@@ -181,3 +181,32 @@ fn a_checkpoint_of_a_closing_view_is_what_the_machine_has() {
     stage.settle();
     stage.assert_one_state(&[1, 2, 3], &[(9, 1), (9, 2), (8, 1)]);
 }
+
+#[test]
+fn who_moves_to_a_part_that_counts_its_views_lower_is_no_earlier_for_it() {
+    let [mut first, mut second] = <[Engine; 2]>::try_from(founded(2)).unwrap();
+    let both = membership((21, 0), &[1, 2], &[1, 2]);
+    for engine in [&mut first, &mut second] {
+        engine.on_membership(both.clone());
+        said(engine);
+        engine.on_frame(command(9, 1));
+    }
+    part(&mut second, (23, 0), 2);
+    part(&mut first, (22, 0), 1);
+    first.on_frame(command(9, 2));
+    // Alone it goes on. It moves to a daemon of another part, whose views have lower numbers, and goes on there.
+    first.on_lost();
+    first.on_connected(peer(1));
+    first.on_membership(membership((17, 0), &[1], &[1]));
+    said(&mut first).into_iter().for_each(|frame| first.on_frame(frame));
+    first.on_frame(command(9, 3));
+    assert!(first.is_current() && first.applied().position == 3);
+    // The other one was away all the time.
+    effects(&mut second);
+    let again = membership((30, 0), &[1, 2], &[1]);
+    first.on_membership(again);
+    second.on_membership(membership((30, 0), &[1, 2], &[2]));
+    let frames = [said(&mut second), said(&mut first)].concat();
+    frames.into_iter().for_each(|frame| first.on_frame(frame));
+    assert!(first.is_current(), "it has what was answered since, and the other one has not");
+}

@@ -1,13 +1,15 @@
 //! Servers with a replicated state, and those that call them. They outlive the nodes that they are connected to; what ends
 //! them are faults of their own, and crashes of the machines that they are on.
 //!
-//! They are on an order that lasts, or are durable copies, which keep their log themselves.
+//! They are on an order that lasts, or are durable copies, which keep their log themselves, or have their history in memory.
 mod commands;
 mod directory;
 mod faults;
 mod flaw;
+mod forgetting;
 mod lasting;
 mod links;
+mod process;
 
 pub use flaw::ServerFlaw;
 
@@ -18,7 +20,8 @@ use consort_replica::simulated::durable;
 use consort_replica::simulated::lasting::Engine;
 use consort_types::{Duration, GroupName, Instant, MemberId, NodeId, Rng};
 use directory::Directory;
-use lasting::{Beginning, Here, Process, Settings};
+use lasting::{Beginning, Here, Kind, Settings};
+use process::Process;
 use std::cell::RefCell;
 use std::fmt;
 use std::rc::Rc;
@@ -117,6 +120,12 @@ impl Servers {
     pub fn new(plan: &RunPlan, lasts: bool, touch: ServerTouch) -> Self {
         let mut rng = Rng::new(plan.seed).fork(0x5e72);
         let count = [1, 2, 3, 3, 3, 4, 5][rng.below(7) as usize] as u16;
+        let in_memory = touch.durable.is_none() && Rng::new(plan.seed).fork(0x5e74).chance(0.4);
+        let kind = match lasts {
+            true => Kind::Lasting,
+            false if in_memory => Kind::Forgetting,
+            false => Kind::Durable,
+        };
         let group = GroupName::new(b"registers").unwrap_or_else(|error| unreachable!("{error}"));
         let settings = Settings {
             server: 0,
@@ -125,13 +134,13 @@ impl Servers {
             checkpoint_every: [10_000, 5, 20, 60][rng.below(4) as usize],
             origins: [4_096, 2 * usize::from(count) + 1][rng.below(2) as usize],
             flaw: touch.flaw,
-            durable: !lasts,
+            kind,
         };
         let forgetful = rng.below(u64::from(count));
         let minority = u64::from(count).div_ceil(2) - 1;
         let server = |at: u16| {
             let machine = NodeId(at % plan.nodes);
-            let is_forgetful = (u64::from(at) + forgetful) % u64::from(count) < minority;
+            let is_forgetful = kind != Kind::Forgetting && (u64::from(at) + forgetful) % u64::from(count) < minority;
             Server::new(machine, is_forgetful, u128::from(at) + 1)
         };
         let servers = (0..count).map(server).collect();
@@ -179,8 +188,9 @@ impl Fleet {
         self.servers.len()
     }
 
-    pub const fn is_durable(&self) -> bool {
-        self.settings.durable
+    /// Whether the daemons keep the log.
+    pub fn lasts(&self) -> bool {
+        self.settings.kind == Kind::Lasting
     }
 
     const fn number(&mut self) -> u64 {
@@ -208,7 +218,7 @@ impl Fleet {
     /// What it says of itself since it was asked last.
     pub fn told(&mut self, at: usize) -> Vec<ReplicaRecord> {
         let server = &mut self.servers[at];
-        let told = server.process.as_mut().map_or_else(Vec::new, |process| std::mem::take(&mut process.told));
+        let told = server.process.as_mut().map_or_else(Vec::new, Process::told);
         if told.iter().any(|step| step.step == ReplicaStep::Serves) {
             server.takes = None;
         }

@@ -2,6 +2,7 @@
 use crate::digest::TraceDigest;
 use crate::trace::REGISTERS;
 use bytes::Bytes;
+use consort_replica::simulated::forgetting::{Line, ReplicaId, Seen};
 use consort_replica::simulated::lasting::{Identity, Progress};
 use std::collections::VecDeque;
 
@@ -19,6 +20,17 @@ pub(super) struct Checkpoint {
     pub damaged: bool,
 }
 
+/// The same of a replica on an order that forgets.
+#[derive(Clone, Debug)]
+pub(super) struct ReplicaCheckpoint {
+    pub id: ReplicaId,
+    pub line: Line,
+    pub seen: Seen,
+    pub registers: [u64; REGISTERS],
+    /// Its checksum is wrong.
+    pub damaged: bool,
+}
+
 /// A directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
@@ -27,6 +39,8 @@ pub(super) struct Directory {
     pub mark: u128,
     /// Oldest first.
     pub checkpoints: Vec<Checkpoint>,
+    /// Of a replica on an order that forgets, oldest first.
+    pub of_replica: Vec<ReplicaCheckpoint>,
     /// The log of a durable copy: its records, of which files it is, and the start that found them to be copies.
     pub journal: VecDeque<Bytes>,
     pub files: Option<u128>,
@@ -40,6 +54,19 @@ impl Directory {
         if self.checkpoints.len() > KEPT {
             self.checkpoints.remove(0);
         }
+    }
+
+    /// The same of a replica on an order that forgets.
+    pub fn keep_replica(&mut self, checkpoint: ReplicaCheckpoint) {
+        self.of_replica.push(checkpoint);
+        if self.of_replica.len() > KEPT {
+            self.of_replica.remove(0);
+        }
+    }
+
+    /// The newest of those that is whole.
+    pub fn newest_of_replica(&self) -> Option<&ReplicaCheckpoint> {
+        self.of_replica.iter().rfind(|checkpoint| !checkpoint.damaged)
     }
 
     /// Whether it is the one that was bound, and no copy of it.
@@ -65,7 +92,24 @@ impl Directory {
         if self.whole().count() == KEPT {
             self.checkpoints.last_mut().into_iter().for_each(|newest| newest.damaged = true);
         }
+        if self.of_replica.iter().filter(|checkpoint| !checkpoint.damaged).count() == KEPT {
+            self.of_replica.last_mut().into_iter().for_each(|newest| newest.damaged = true);
+        }
     }
+}
+
+/// A state as bytes.
+pub(super) fn bytes_of(registers: &[u64; REGISTERS]) -> Vec<u8> {
+    registers.iter().flat_map(|register| register.to_be_bytes()).collect()
+}
+
+/// Reads it back.
+pub(super) fn registers_of(bytes: &[u8]) -> [u64; REGISTERS] {
+    let mut registers = [0; REGISTERS];
+    for (register, bytes) in registers.iter_mut().zip(bytes.chunks_exact(8)) {
+        *register = bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte));
+    }
+    registers
 }
 
 /// A sum of a state.

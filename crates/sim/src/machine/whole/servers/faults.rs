@@ -1,9 +1,12 @@
 //! What goes wrong with servers, and what their operators do then.
 use super::directory::Directory;
 use super::lasting::End;
+use super::process::Process;
 use super::{BACKUP, Fleet};
 use crate::trace::{ReplicaRecord, ReplicaStep};
+use consort_replica::simulated::forgetting::ReplicaId;
 use consort_types::{Duration, NodeId};
+use std::collections::BTreeSet;
 
 impl Fleet {
     /// What goes wrong with a server, or with all of them.
@@ -46,7 +49,7 @@ impl Fleet {
 
     /// A server is killed. What becomes of its disk until it starts again follows from chance.
     fn kill(&mut self, at: usize, told: &mut Vec<ReplicaRecord>) {
-        if self.servers[at].process.is_none() {
+        if self.servers[at].process.is_none() || !self.may_kill(at) {
             return;
         }
         told.extend(self.told(at));
@@ -66,6 +69,23 @@ impl Fleet {
             4 if server.forgetful => server.directory = Directory { mark, ..server.backup.clone() },
             _ => {}
         }
+    }
+
+    /// What replicas in memory answered lives as long as most of those do that are up to date. So one is killed only if
+    /// the others of these are more than half, and if it is known again by a checkpoint.
+    fn may_kill(&self, at: usize) -> bool {
+        let replicas = self.servers.iter().filter_map(|server| match &server.process {
+            Some(Process::Forgetting(process)) => Some(process),
+            _ => None,
+        });
+        let known: Vec<_> = replicas.map(|process| (process.id(), process.line())).collect();
+        let Some((_, line)) = known.iter().max_by_key(|(_, line)| (line.epoch, line.step)) else { return true };
+        let Some(Process::Forgetting(process)) = &self.servers[at].process else { return true };
+        let is_known = self.servers[at].directory.newest_of_replica().is_some();
+        let left = |of: &BTreeSet<ReplicaId>| {
+            2 * known.iter().filter(|(id, _)| of.contains(id) && *id != process.id()).count() > of.len()
+        };
+        line.history == 0 || is_known && left(&line.current) && left(&line.firm)
     }
 
     /// The node of a machine has crashed, and perhaps the machine.

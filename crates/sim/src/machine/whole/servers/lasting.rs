@@ -8,8 +8,8 @@ use crate::trace::{REGISTERS, RegisterCommand, ReplicaRecord, ReplicaStep};
 use bytes::Bytes;
 use consort_replica::simulated::lasting::{Effect, Engine, Kept, Origins, Progress};
 use consort_replica::simulated::{Frame, Origin};
-use consort_session::{DaemonEvent, DeclareRequest, Message, Place};
-use consort_types::{Binding, Copies, Duration, GroupName, Holder, Instant};
+use consort_session::{DaemonEvent, DeclareRequest, Message, Place, Target};
+use consort_types::{Binding, Copies, Duration, GroupName, Holder, Instant, Service};
 use own::OwnLog;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,8 +37,18 @@ pub(super) struct Settings {
     /// How many origins are remembered.
     pub origins: usize,
     pub flaw: Option<ServerFlaw>,
-    /// The servers keep the log, each on its own disk, and not the daemons.
-    pub durable: bool,
+    pub kind: Kind,
+}
+
+/// Where the history of the servers is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// On the disks of the daemons.
+    Lasting,
+    /// On the disk of each server.
+    Durable,
+    /// In memory.
+    Forgetting,
 }
 
 /// What a server asks its daemon for.
@@ -142,7 +152,8 @@ impl Process {
     /// Takes the newest checkpoint that is whole.
     pub fn start(settings: Settings, directory: &mut Directory, beginning: &Beginning, touch: &ServerTouch) -> Self {
         let newest = directory.whole().last().cloned();
-        let own = settings.durable.then(|| OwnLog::open(&settings, directory, newest.as_ref(), beginning, touch));
+        let own = (settings.kind == Kind::Durable)
+            .then(|| OwnLog::open(&settings, directory, newest.as_ref(), beginning, touch));
         let whole: Vec<_> = directory.whole().collect();
         let empty = || Progress { origins: Origins::of_most(settings.origins), ..Progress::default() };
         let progress = newest.as_ref().map_or_else(empty, |newest| newest.progress.clone());
@@ -307,9 +318,10 @@ impl Process {
         gives_way
     }
 
-    /// Whether what is sent would wait for room in the log.
-    pub const fn is_full(&self) -> bool {
-        self.full_until.is_some()
+    /// What it sends next: nothing where that would wait for room in the log.
+    pub fn next_send(&self) -> Option<(Service, Target, Bytes)> {
+        let frame = self.outbox.front().filter(|_| self.full_until.is_none())?;
+        Some((self.service_of(frame), Target::Group(self.settings.group.clone()), frame.encode()))
     }
 
     /// Time has passed.

@@ -110,13 +110,11 @@ impl<E: Engine> Whole<E> {
         let node = self.me.node.0;
         match event {
             DaemonEvent::Welcome(welcome) => {
-                let message_max = welcome.message_max as usize;
-                servers
-                    .with(|fleet| fleet.process(at, node, |process, here| process.on_connected(here.now, message_max)));
+                servers.with(|fleet| fleet.process(at, node, |process, here| process.on_connected(here.now, &welcome)));
             }
             DaemonEvent::Disconnect(_) => return self.lose_server(&servers, at),
             DaemonEvent::Refused { refusal, .. }
-                if refusal.cause == RefusalCause::Leaving || servers.with(|fleet| fleet.is_durable()) =>
+                if refusal.cause == RefusalCause::Leaving || !servers.with(|fleet| fleet.lasts()) =>
             {
                 return self.lose_server(&servers, at);
             }
@@ -159,7 +157,7 @@ impl<E: Engine> Whole<E> {
         let client = &mut self.seats[seat].client;
         servers.with(|fleet| {
             fleet.process(at, self.me.node.0, |process, _| {
-                while let Some(ask) = process.asks.pop_front() {
+                while let Some(ask) = process.next_ask() {
                     let group = std::slice::from_ref(process.group());
                     match ask {
                         Ask::Copies(holder) => client.ask_copies(&holder),
@@ -169,14 +167,13 @@ impl<E: Engine> Whole<E> {
                         // A request: what does not fit is asked for later.
                         Ask::Join => match client.join(process.group()) {
                             Ok(_) => {}
-                            Err(_) => return process.asks.push_front(Ask::Join),
+                            Err(_) => return process.ask_again(Ask::Join),
                         },
                     }
                 }
-                while let Some(frame) = process.outbox.front().filter(|_| !process.is_full()) {
-                    let group = std::slice::from_ref(process.group());
-                    match client.multicast(process.service_of(frame), group, &frame.encode()) {
-                        Ok(_) => drop(process.outbox.pop_front()),
+                while let Some((service, to, payload)) = process.next_send() {
+                    match client.multicast(service, &[to], &payload) {
+                        Ok(_) => process.sent(),
                         Err(NotSent::Credit { .. }) => return,
                         Err(error) => unreachable!("a command that the limits allow: {error}"),
                     }

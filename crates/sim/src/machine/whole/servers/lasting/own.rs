@@ -227,7 +227,7 @@ impl Process {
     }
 
     /// What an own log says is safe once disks have it; a reader is to know that no copy has gone elsewhere.
-    pub const fn service_of(&self, frame: &Frame) -> Service {
+    pub(super) const fn service_of(&self, frame: &Frame) -> Service {
         let is_safe = self.own.is_none() || matches!(frame, Frame::Mark { .. });
         if is_safe { Service::Safe } else { Service::Agreed }
     }
