@@ -37,6 +37,9 @@ use std::time::{Duration, Instant};
 
 /// How long a daemon may take to say what kind of order it keeps.
 const ANSWER: Duration = Duration::from_secs(10);
+/// How often it is logged at the start that no daemon is there, and for how long there may be none before.
+const WARN_EVERY: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(1);
 /// The name of a server in the order is not longer.
 const NAME_MAX: usize = 96;
 
@@ -58,8 +61,13 @@ pub(crate) fn ask_kind(group: &GroupName, options: &Options) -> Result<(Link, bo
     let connect = options.session.connect.clone().without_shared_memory();
     let failed = |error: consort::Error| Error::Session(error.to_string());
     let mut link = Link::new(options.daemons.clone(), connect, options.session.reconnect_within);
+    let mut warn_at = Instant::now() + PATIENCE;
     loop {
         let now = Instant::now();
+        if let Some(why) = link.why().filter(|_| now >= warn_at) {
+            tracing::warn!("group {group}: no daemon can be reached, and one is tried again and again: {why}");
+            warn_at = now + WARN_EVERY;
+        }
         thread::sleep(link.rests(now).unwrap_or_default());
         link.connect(Instant::now()).map_err(failed)?;
         let Some(client) = link.client() else { continue };

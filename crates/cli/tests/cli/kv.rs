@@ -6,7 +6,7 @@ mod linear;
 mod operation;
 
 use crate::cluster::{Cluster, PATIENCE};
-use crate::support::{Running, World, wait_until};
+use crate::support::{Running, World, free_port, wait_until};
 use consort_kv::{Connected, Reply};
 use consort_types::{Instant, Rng};
 use operation::{Answer, Call, KEYS, Operation, Request, Value};
@@ -480,6 +480,22 @@ fn where_no_policy_says_who_goes_on_a_server_ends_with_the_remedy() {
     let cluster = world.cluster.clone();
     let ran = world.run(&["kv", "serve", "--listen", "127.0.0.1:0", "--cluster", &cluster]);
     assert!(ran.code == 1 && ran.errors.contains("primary = \"majority\""), "{ran:?}");
+}
+
+#[test]
+fn a_server_says_that_its_daemon_cannot_be_reached_and_what_to_do_with_a_directory_that_cannot_be_made() {
+    let world = World::new();
+    let nobody = format!("127.0.0.1:{}", free_port());
+    let words = ["kv", "serve", "--listen", "127.0.0.1:0", "--daemon", &nobody, "--state"];
+    let file = world.path("file");
+    std::fs::write(&file, "").unwrap();
+    let below = file.join("state").display().to_string();
+    let refused = world.run(&[&words[..], &[&below]].concat());
+    assert!(refused.code == 1 && refused.errors.contains("Make the directory usable"), "{}", refused.errors);
+    assert!(refused.errors.contains(&below), "{}", refused.errors);
+    let state = world.path("state").display().to_string();
+    let server = world.start(&[&words[..], &[&state]].concat(), None);
+    assert!(server.says("no daemon can be reached").contains(&nobody));
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Watch {
                 && self.logged.insert(partition)
             {
                 let remedy = remedy(&error);
-                tracing::error!("partition {partition} is not served any more, the others go on: {error}{remedy}");
+                tracing::error!("partition {partition} is not served any more: {error}{remedy}");
             }
         }
         store.check().map_err(|error| failed(&error))

@@ -38,7 +38,7 @@ impl Engine {
             Frame::Hello(hello) => {
                 let theirs = hello.line.epoch;
                 self.is_of_now(hello)
-                    && (own.epoch + 1..own.epoch_here()).contains(&theirs)
+                    && (own.epoch.saturating_add(1)..own.epoch_here()).contains(&theirs)
                     && !own.silent.contains(&theirs)
             }
             _ => false,
