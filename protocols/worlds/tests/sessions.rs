@@ -7,6 +7,7 @@ use consort_sim::fault::Kinds;
 use consort_sim::machine::ServerTouch;
 use consort_sim::world::Totals;
 use consort_worlds::{SessionsDrawn, Simulated, run_sessions};
+use std::rc::Rc;
 
 /// A daemon crashed amid what a reader was told, who knew all of it, and its trace did not.
 const READERS: [u64; 5] = [694, 1300, 1864, 2534, 3384];
@@ -28,6 +29,10 @@ const SERVERS: [u64; 11] = [6, 10, 20, 32, 44, 51, 80, 106, 140, 144, 2086];
 const DURABLE: [u64; 3] = [53, 58, 61];
 /// A checkpoint of another copy had the opening of the one that took it.
 const DURABLE_OVER_RINGS: [u64; 1] = [70];
+
+/// Servers with their history in memory. One moved to a part of the network that counts its views lower, and what it answered
+/// there was earlier than an old state, by the numbers.
+const IN_MEMORY: [u64; 1] = [59];
 
 fn keep_all_promises<E: Simulated>(seeds: &[u64], sessions: &SessionsDrawn) -> Vec<Totals> {
     let run = |seed: &u64| {
@@ -67,9 +72,17 @@ fn durable_servers_lose_nothing_that_they_answered() {
     //= RS20 test
     //= RS21 test
     //= RS24 test
-    let servers = SessionsDrawn::Servers(ServerTouch::default());
+    // A touch of the log that they keep has all of them keep one.
+    let touch = ServerTouch { durable: Some(Rc::new(|engine| engine)), ..ServerTouch::default() };
+    let servers = SessionsDrawn::Servers(touch);
     let totals = keep_all_promises::<Ring>(&DURABLE, &servers);
     let others = keep_all_promises::<MultiRing>(&DURABLE_OVER_RINGS, &servers);
     let answered = totals.iter().chain(&others).all(|totals| totals.answered > 0);
     assert!(answered, "in each run something is answered: {totals:?} {others:?}");
+}
+
+#[test]
+fn servers_in_memory_lose_nothing_while_most_of_them_live() {
+    let totals = keep_all_promises::<Ring>(&IN_MEMORY, &SessionsDrawn::Servers(ServerTouch::default()));
+    assert!(totals.iter().all(|totals| totals.answered > 0), "in each run something is answered: {totals:?}");
 }
