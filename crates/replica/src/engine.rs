@@ -111,7 +111,7 @@ pub struct Engine {
     came: Option<BTreeSet<ReplicaId>>,
     /// By which its line goes on in this view, if it was not elected there.
     claim: Option<Claim>,
-    /// Views that its line went through since it took something. Who took something there, alone, is of the same line.
+    /// Epochs of views that its line went through since it took something. Who took something there, alone, is of the same line.
     silent: BTreeSet<u64>,
     bound: BTreeMap<ReplicaId, Peer>,
     /// Those that asked, at which step.
@@ -128,7 +128,7 @@ pub struct Engine {
     // Of one who lags:
     hellos: BTreeMap<Peer, Hello>,
     ask: u64,
-    /// The latest view in which others went on before its eyes.
+    /// The epoch of the latest view in which others went on before its eyes.
     heard: (u64, BTreeSet<ReplicaId>),
     /// Where the last ask came back, what came since.
     buffer: Option<Vec<Input>>,

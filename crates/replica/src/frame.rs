@@ -81,7 +81,7 @@ pub struct Claim {
     pub epoch: u64,
     pub step: u64,
     pub end: Point,
-    /// The views that the line went through since it took something.
+    /// The epochs of the views that the line went through since it took something.
     pub silent: BTreeSet<u64>,
 }
 
@@ -89,8 +89,7 @@ impl Claim {
     /// So many views are named, the latest.
     pub const SILENT_MOST: usize = 64;
 
-    /// The epoch of what is taken in the view: its number, unless the line went through a greater one. Parts of a network
-    /// count by themselves, and a replica may come from one that is further.
+    /// The epoch of what is taken in the view.
     pub fn epoch_here(&self) -> u64 {
         let last = self.silent.last().copied().unwrap_or(0).max(self.epoch);
         self.view.max(last.saturating_add(1))
@@ -137,7 +136,7 @@ pub struct Hello {
     pub clean: bool,
     /// It is to count as all that is left.
     pub forces: bool,
-    /// The latest view in which others went on before its eyes, and who.
+    /// The epoch of the latest view in which others went on before its eyes, and who.
     pub heard: (u64, BTreeSet<ReplicaId>),
     pub line: Line,
     /// How far its machine is; the rest of the line is held back.

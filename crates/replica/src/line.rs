@@ -53,7 +53,8 @@ pub struct Point {
 pub struct Line {
     /// Names the history; 0 before there is one.
     pub history: u64,
-    /// The latest view of which something was followed.
+    /// Names the latest view of which something was followed: by its number, or by one more than the epoch before if that
+    /// was greater, because parts of a network count their views by themselves.
     pub epoch: u64,
     /// Counts what was followed: commands, and what replicas tell each other.
     pub step: u64,

@@ -216,10 +216,14 @@ pub enum Error {
 
 impl Error {
     pub(crate) fn directory(directory: &Path, error: &std::io::Error) -> Self {
-        // The system names no remedy; what is said here does.
-        let remedy = if error.raw_os_error().is_some() { ". Make the directory usable, then start again" } else { "" };
-        Self::Checkpoints { directory: directory.to_owned(), why: format!("{error}{remedy}") }
+        Self::Checkpoints { directory: directory.to_owned(), why: with_remedy(error) }
     }
+}
+
+/// The system names no remedy; what is said here does.
+pub(crate) fn with_remedy(error: &std::io::Error) -> String {
+    let remedy = if error.raw_os_error().is_some() { ". Make the directory usable, then start again" } else { "" };
+    format!("{error}{remedy}")
 }
 
 /// What a command came to.

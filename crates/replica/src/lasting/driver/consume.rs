@@ -6,7 +6,7 @@ use crate::lasting::identity::Identity;
 use crate::lasting::seat::{self, Choice, Wanted, copy_of};
 use crate::lasting::transfer::{self, Donor, Fetched, Wish};
 use crate::machine::{Position as CommandPosition, StateMachine};
-use crate::options::Error;
+use crate::options::{Error, with_remedy};
 use bytes::Bytes;
 use consort::{
     BindRefusalCause, Binding, Bookmark, Copies, DeclareRefusalCause, DeclareStatus, Event, Message, Place, Position,
@@ -263,7 +263,9 @@ impl<M: StateMachine> Driver<M> {
 
     fn save_identity(&mut self, identity: Identity) -> Result<(), End> {
         if let Err(error) = identity.save(self.parts.checkpoints.directory()) {
-            return Err(self.cannot_use(format!("the file `identity` cannot be written: {error}")).into());
+            return Err(self
+                .cannot_use(format!("the file `identity` cannot be written: {}", with_remedy(&error)))
+                .into());
         }
         self.parts.identity = Some(identity);
         Ok(())

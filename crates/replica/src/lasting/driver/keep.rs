@@ -237,7 +237,7 @@ impl<M: StateMachine> Driver<M> {
         drop(machine);
         let directory = self.parts.checkpoints.directory();
         let saved = checkpoint::save::<M>(directory, &head, snapshot, &self.parts.shared.written);
-        saved.map(|_| true).map_err(|error| self.cannot_use(error.to_string()))
+        saved.map(|_| true).map_err(|error| Error::directory(directory, &error))
     }
 }
 

@@ -3,6 +3,7 @@ use super::{Bound, Driver, End, Source, Stage, missed};
 use crate::durable::Effect;
 use crate::frame::Frame;
 use crate::machine::StateMachine;
+use crate::options::with_remedy;
 use bytes::Bytes;
 use consort::{ChangeCause, Event, Holder, Message};
 use std::time::Instant;
@@ -67,7 +68,7 @@ impl<M: StateMachine> Driver<M> {
                 self.act()?;
                 Ok(written)
             }
-            Err(error) => Err(self.cannot_use(format!("its log cannot be written: {error}")).into()),
+            Err(error) => Err(self.cannot_use(format!("its log cannot be written: {}", with_remedy(&error))).into()),
         }
     }
 
