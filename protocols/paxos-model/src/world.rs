@@ -3,7 +3,7 @@ use crate::NODES;
 use crate::judge::Judge;
 use bytes::Bytes;
 use consort_order::{Arrival, Destination, Engine, Lane, Output};
-use consort_paxos::ballot::{Ballot, Incarnations, Item, LogId};
+use consort_paxos::ballot::{Ballot, Began, Item, LogId};
 use consort_paxos::learner::Checkpoint;
 use consort_paxos::packet::{Acceptance, Beat, Content, Packet};
 use consort_paxos::record::{LogStart, Record};
@@ -119,7 +119,7 @@ impl World {
         let start = LogStart {
             log: LogId::of(&founders),
             founders,
-            incarnations: Incarnations::default(),
+            began: Began::default(),
             promised: Ballot::ZERO,
             from: Checkpoint::default(),
         };

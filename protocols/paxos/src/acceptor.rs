@@ -24,7 +24,7 @@ pub struct Accepted {
 /// |---|---|---|
 /// | `Blank` | `Voting` | all acceptors, hearing each other, have promised nothing: they begin a log |
 /// | `Blank` | `Adopting` | a majority of the *others* has told what it may have promised, and all below is learnt |
-/// | `Adopting` | `Voting` | what was adopted is kept |
+/// | `Adopting` | `Announcing` | what was adopted is kept |
 /// | `Asking` | `Announcing` | enough others know of no vote after its records |
 /// | `Announcing` | `Voting` | enough others have noted this incarnation |
 /// | `Asking`, `Announcing`, `Voting` | `Blank` | another knows of a vote after its records |
@@ -37,14 +37,20 @@ pub enum Standing {
         answers: BTreeMap<MemberId, (Told, Ballot)>,
     },
     /// It knows all it may have promised, and writes it down.
-    Adopting,
+    Adopting {
+        /// How many others must have noted this incarnation before it votes.
+        witnesses: usize,
+    },
     /// It has records, and asks whether it voted after them.
     Asking {
         /// Enough others have answered, and it writes that down.
         answered: bool,
     },
-    /// Its records are the newest. It votes once enough others have noted that this incarnation is about to.
-    Announcing,
+    /// It has all that it may have promised. It votes once enough others have noted that this incarnation is about to.
+    Announcing {
+        /// How many.
+        witnesses: usize,
+    },
     /// It promises and votes.
     Voting,
 }
@@ -97,7 +103,7 @@ impl Acceptor {
 
     /// Whether it has records and does not vote with them yet.
     pub const fn returns(&self) -> bool {
-        matches!(self.standing, Standing::Asking { .. } | Standing::Announcing)
+        matches!(self.standing, Standing::Asking { .. } | Standing::Announcing { .. })
     }
 
     /// Whether it may have forgotten what it promised.

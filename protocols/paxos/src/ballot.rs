@@ -134,6 +134,56 @@ impl Incarnations {
     }
 }
 
+/// What is known of acceptors that began again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Began {
+    /// The latest incarnation of each: what earlier ones voted for may be forgotten (X31).
+    pub all: Incarnations,
+    /// The latest of each that went on with its records, and voted in the log or was about to (X35).
+    pub voted: Incarnations,
+    /// The latest of each that had forgotten, and voted in the log or was about to (X109).
+    pub adopted: Incarnations,
+}
+
+impl Began {
+    /// Notes all that another knows.
+    pub fn merge(&mut self, other: &Self) {
+        self.all.merge(&other.all);
+        self.voted.merge(&other.voted);
+        self.adopted.merge(&other.adopted);
+    }
+
+    /// Notes one that votes or is about to.
+    pub fn note_voter(&mut self, incarnation: MemberId, has_forgotten: bool) {
+        self.all.note(incarnation);
+        if has_forgotten {
+            self.adopted.note(incarnation)
+        } else {
+            self.voted.note(incarnation)
+        };
+    }
+
+    /// The latest of each that voted in the log or was about to.
+    pub fn voters(&self) -> Incarnations {
+        let mut voters = self.voted.clone();
+        voters.merge(&self.adopted);
+        voters
+    }
+
+    /// The latest incarnation of a node that is known to have voted. Where enough others have confirmed that a later one has
+    /// the newest records, those that had forgotten have not: a quorum of the others would know of their votes.
+    pub fn latest_voter(&self, node: NodeId, is_confirmed: bool) -> Incarnation {
+        //= X109
+        let voted = self.voted.latest(node);
+        if is_confirmed { voted } else { voted.max(self.adopted.latest(node)) }
+    }
+
+    /// Another log is begun: no acceptor has voted in it.
+    pub fn forget_voters(&mut self) {
+        *self = Self { all: std::mem::take(&mut self.all), ..Self::default() };
+    }
+}
+
 impl FromIterator<MemberId> for Incarnations {
     fn from_iter<I: IntoIterator<Item = MemberId>>(incarnations: I) -> Self {
         Self(incarnations.into_iter().map(|incarnation| (incarnation.node, incarnation.incarnation)).collect())

@@ -15,12 +15,12 @@
 //! | 10 learn | first instance; the largest there is for where the log ends |
 //! | 11 learnt | first instance, items with their payloads |
 //! | 12 recover | |
-//! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log |
+//! | 13 recovered | promised ballot, incarnations, next instance, accepted items with ballots, who began the log, three lists of incarnations |
 //! | 14 checkpoint | instance, place, slots, view: its number, whether primary, members and those away, each with a number; holders, each with a place; programs with their copies |
 //! | 17 end | the same: where the log ends, for who asked to learn that |
 //! | 15 declare | an item: what a program says of one of its copies |
 //! | 16 yield | ballot, who is to lead |
-use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
+use crate::ballot::{Ballot, Began, Incarnations, Item, LogId, ValueId};
 use crate::checkpoints::{Bind, Bound, Declared, Program, Seat, Statement};
 use crate::learner::{Checkpoint, Present};
 use bytes::{BufMut, Bytes, BytesMut};
@@ -145,6 +145,8 @@ pub struct Recovered {
     pub told: Told,
     /// The incarnations that began the log: none of these has forgotten anything of it.
     pub founders: Vec<MemberId>,
+    /// The incarnations of acceptors that it knows, which the part before does not name.
+    pub began: Began,
 }
 
 /// A payload and its name.
@@ -179,9 +181,9 @@ pub struct Beat {
     pub hears: Vec<MemberId>,
     /// The incarnation that wrote the records which the sender found at its start; 0 for none.
     pub follows: Incarnation,
-    /// Of each acceptor the latest incarnation that the sender knows to vote, or to have forgotten.
-    pub known: Incarnations,
-    /// Those of them that its disk knows.
+    /// The incarnations of acceptors that the sender knows.
+    pub began: Began,
+    /// Of each acceptor the latest that its disk knows to have voted, or to have been about to.
     pub noted: Incarnations,
     /// The coordinator's beat that was heard last.
     pub echo: Option<(Ballot, u64)>,
@@ -227,8 +229,15 @@ pub enum Acceptance {
     Ready,
     /// One that has a log, and asks whether it voted after its records.
     Asking,
-    /// One whose records are the newest, and which is about to vote.
+    /// One that has all it may have promised, and is about to vote.
     Announcing,
+}
+
+impl Acceptance {
+    /// Whether it votes, or is about to.
+    pub(crate) const fn is_voter(self) -> bool {
+        matches!(self, Self::Fresh | Self::Ready | Self::Announcing)
+    }
 }
 
 const BALLOT_LEN: usize = 4 + 8 + MEMBER_LEN;
@@ -555,6 +564,15 @@ fn read_present(reader: &mut Reader<'_>, from: Checkpoint) -> Result<Checkpoint,
     Ok(Checkpoint { present: Present { number, last, primary, away }, ..from })
 }
 
+pub(crate) fn put_began(out: &mut BytesMut, began: &Began) {
+    [&began.all, &began.voted, &began.adopted].into_iter().for_each(|incarnations| put_incarnations(out, incarnations));
+}
+
+pub(crate) fn read_began(reader: &mut Reader<'_>) -> Result<Began, Malformed> {
+    let (all, voted) = (read_incarnations(reader)?, read_incarnations(reader)?);
+    Ok(Began { all, voted, adopted: read_incarnations(reader)? })
+}
+
 fn put_told(out: &mut BytesMut, told: &Told) {
     put_incarnations(out, &told.incarnations);
     out.put_u64(told.next);
@@ -578,6 +596,11 @@ fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
 }
 
 impl Beat {
+    /// Whether its sender had no records when it started.
+    pub(crate) const fn has_forgotten(&self) -> bool {
+        self.follows.0 == 0
+    }
+
     fn encode(&self, out: &mut BytesMut) {
         out.put_u64(self.number);
         out.put_u8(self.acceptor as u8 | if self.leaving { LEAVING } else { 0 });
@@ -587,7 +610,7 @@ impl Beat {
         out.put_u64(self.view);
         put_members(out, self.hears.iter().copied());
         out.put_u64(self.follows.0);
-        put_incarnations(out, &self.known);
+        put_began(out, &self.began);
         put_incarnations(out, &self.noted);
         out.put_u8(u8::from(self.echo.is_some()) | u8::from(self.lead.is_some()) << 1);
         if let Some((ballot, number)) = self.echo {
@@ -623,7 +646,7 @@ impl Beat {
         let view = bounded(&mut reader, "view")?;
         let hears = read_members(&mut reader)?;
         let follows = Incarnation(reader.u64("follows")?);
-        let (known, noted) = (read_incarnations(&mut reader)?, read_incarnations(&mut reader)?);
+        let (began, noted) = (read_began(&mut reader)?, read_incarnations(&mut reader)?);
         let more = reader.u8("more")?;
         if more > 3 {
             return Err(reader.bad("more"));
@@ -641,7 +664,7 @@ impl Beat {
             view,
             hears,
             follows,
-            known,
+            began,
             noted,
             echo,
             lead,
@@ -728,6 +751,7 @@ impl Content {
                 put_ballot(out, recovered.promised);
                 put_told(out, &recovered.told);
                 put_members(out, recovered.founders.iter().copied());
+                put_began(out, &recovered.began);
             }
             Self::Nack { ballot, promised } => {
                 put_ballot(out, *ballot);
@@ -796,7 +820,8 @@ impl Content {
             12 => Self::Recover,
             13 => {
                 let (promised, told) = (read_ballot(reader)?, read_told(reader)?);
-                Self::Recovered(Box::new(Recovered { promised, told, founders: read_members(reader)? }))
+                let (founders, began) = (read_members(reader)?, read_began(reader)?);
+                Self::Recovered(Box::new(Recovered { promised, told, founders, began }))
             }
             14 => Self::Checkpoint(Box::new(read_checkpoint(reader)?)),
             15 => {

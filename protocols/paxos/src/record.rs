@@ -3,19 +3,22 @@
 //! | kind | fields |
 //! |---|---|
 //! | 1 checkpoint of before slots | log (8), incarnations, promised ballot (22), instance (8), place (8), view; read |
-//! | 2 incarnation | a later incarnation of an acceptor (10) |
+//! | 2 voter | a later incarnation of an acceptor (10), which had records, and votes or is about to |
 //! | 3 promised | the ballot (22) |
 //! | 4 accepted | the ballot (22), instance (8), item, payload |
 //! | 5 learnt | instance (8), item, payload: decided, and not what was accepted there |
 //! | 6 decided | everything below this instance (8) is decided as accepted or learnt |
 //! | 7 empty | nothing that stands before it counts |
 //! | 8 checkpoint of before copies | log (8), who began it, incarnations, promised ballot (22), instance (8), place (8), slots (8), view, holders; read |
-//! | 9 checkpoint | the same, and programs with their copies |
-use crate::ballot::{Ballot, Incarnations, Item, LogId};
+//! | 9 checkpoint of before voters | the same, and programs with their copies |
+//! | 10 asker | a later incarnation of an acceptor (10), which has forgotten and asks |
+//! | 11 checkpoint | as 9; behind all incarnations those that voted with their records, and those that had forgotten |
+//! | 12 adopter | a later incarnation of an acceptor (10), which had forgotten, and votes or is about to |
+use crate::ballot::{Ballot, Began, Item, LogId};
 use crate::learner::Checkpoint;
-use crate::packet::{bounded, put_ballot, put_checkpoint, put_incarnations, put_item, put_members};
+use crate::packet::{bounded, put_ballot, put_began, put_checkpoint, put_item, put_members};
 use crate::packet::{
-    read_ballot, read_checkpoint, read_checkpoint_of_holders, read_incarnations, read_item, read_members,
+    read_ballot, read_began, read_checkpoint, read_checkpoint_of_holders, read_incarnations, read_item, read_members,
     read_slotless_checkpoint,
 };
 use bytes::{BufMut, Bytes, BytesMut};
@@ -28,8 +31,12 @@ use consort_wire::{Malformed, Reader, Writer};
 pub enum Record {
     /// It belongs to this log, and what is retained begins here. Without it the disk counts as empty.
     Checkpoint(Box<LogStart>),
-    /// An acceptor has come back in this incarnation and may have forgotten.
-    Incarnation(MemberId),
+    /// An acceptor has come back in this incarnation with its records, and votes or is about to.
+    Voter(MemberId),
+    /// An acceptor has come back in this incarnation, had forgotten, and votes or is about to.
+    Adopter(MemberId),
+    /// An acceptor has come back in this incarnation, has forgotten, and asks what it promised.
+    Asker(MemberId),
     /// No earlier ballot is heeded.
     Promised(Ballot),
     /// Promised and accepted in one.
@@ -65,8 +72,8 @@ pub struct LogStart {
     pub log: LogId,
     /// The incarnations that began it, where they are known.
     pub founders: Vec<MemberId>,
-    /// Of each acceptor the latest incarnation that is known.
-    pub incarnations: Incarnations,
+    /// The incarnations of acceptors that are known.
+    pub began: Began,
     /// No earlier ballot is heeded.
     pub promised: Ballot,
     /// Where what is retained begins.
@@ -78,7 +85,13 @@ impl Record {
     pub const fn instance(&self) -> Option<u64> {
         match self {
             Self::Accepted { at, .. } | Self::Learnt { at, .. } => Some(*at),
-            Self::Checkpoint(_) | Self::Incarnation(_) | Self::Promised(_) | Self::Decided(_) | Self::Empty => None,
+            Self::Checkpoint(_)
+            | Self::Voter(_)
+            | Self::Adopter(_)
+            | Self::Asker(_)
+            | Self::Promised(_)
+            | Self::Decided(_)
+            | Self::Empty => None,
         }
     }
 
@@ -87,17 +100,16 @@ impl Record {
         let mut out = BytesMut::new();
         match self {
             Self::Checkpoint(start) => {
-                out.put_u8(9);
+                out.put_u8(11);
                 out.put_u64(start.log.0);
                 put_members(&mut out, start.founders.iter().copied());
-                put_incarnations(&mut out, &start.incarnations);
+                put_began(&mut out, &start.began);
                 put_ballot(&mut out, start.promised);
                 put_checkpoint(&mut out, &start.from);
             }
-            Self::Incarnation(incarnation) => {
-                out.put_u8(2);
-                out.put_member(*incarnation);
-            }
+            Self::Voter(incarnation) => put_named(&mut out, 2, *incarnation),
+            Self::Asker(incarnation) => put_named(&mut out, 10, *incarnation),
+            Self::Adopter(incarnation) => put_named(&mut out, 12, *incarnation),
             Self::Promised(ballot) => {
                 out.put_u8(3);
                 put_ballot(&mut out, *ballot);
@@ -126,20 +138,23 @@ impl Record {
     /// [`Malformed`] for any bytes that `encode` cannot have written.
     pub fn decode(bytes: &Bytes) -> Result<Self, Malformed> {
         let mut reader = Reader::new(bytes);
-        let record = match reader.u8("kind")? {
+        let kind = reader.u8("kind")?;
+        let record = match kind {
             1 => {
-                let (log, incarnations) = (LogId(reader.u64("log")?), read_incarnations(&mut reader)?);
+                let (log, began) = (LogId(reader.u64("log")?), read_began_in(&mut reader, kind)?);
                 let (promised, from) = (read_ballot(&mut reader)?, read_slotless_checkpoint(&mut reader)?);
-                Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), incarnations, promised, from }))
+                Self::Checkpoint(Box::new(LogStart { log, founders: Vec::new(), began, promised, from }))
             }
-            kind @ (8 | 9) => {
+            8 | 9 | 11 => {
                 let (log, founders) = (LogId(reader.u64("log")?), read_members(&mut reader)?);
-                let (incarnations, promised) = (read_incarnations(&mut reader)?, read_ballot(&mut reader)?);
+                let (began, promised) = (read_began_in(&mut reader, kind)?, read_ballot(&mut reader)?);
                 let from =
                     if kind == 8 { read_checkpoint_of_holders(&mut reader) } else { read_checkpoint(&mut reader) }?;
-                Self::Checkpoint(Box::new(LogStart { log, founders, incarnations, promised, from }))
+                Self::Checkpoint(Box::new(LogStart { log, founders, began, promised, from }))
             }
-            2 => Self::Incarnation(reader.member("incarnation")?),
+            2 => Self::Voter(reader.member("incarnation")?),
+            10 => Self::Asker(reader.member("incarnation")?),
+            12 => Self::Adopter(reader.member("incarnation")?),
             3 => Self::Promised(read_ballot(&mut reader)?),
             4 => {
                 let ballot = read_ballot(&mut reader)?;
@@ -157,6 +172,20 @@ impl Record {
         reader.end("record")?;
         Ok(record)
     }
+}
+
+fn put_named(out: &mut BytesMut, kind: u8, incarnation: MemberId) {
+    out.put_u8(kind);
+    out.put_member(incarnation);
+}
+
+/// Checkpoints of before voters do not say who only asked: all counted as voters then.
+fn read_began_in(reader: &mut Reader<'_>, kind: u8) -> Result<Began, Malformed> {
+    if kind == 11 {
+        return read_began(reader);
+    }
+    let all = read_incarnations(reader)?;
+    Ok(Began { voted: all.clone(), all, ..Began::default() })
 }
 
 fn put_entry(out: &mut BytesMut, at: u64, item: &Item, body: Option<&Body>) {

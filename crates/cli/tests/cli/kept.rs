@@ -9,6 +9,7 @@ mod machines;
 mod mix;
 mod readers;
 mod store;
+mod unmounted;
 mod writes;
 
 use cuts::{power_cuts_lose_no_answered_write, power_cuts_without_syncs_are_noticed};

@@ -52,9 +52,9 @@ impl Paxos {
             Then::Promise { ballot, from } => self.promise(ballot, from),
             Then::Vote { ballot, at } => self.vote(ballot, at),
             Then::Answer(incarnation) => self.answer(incarnation),
-            Then::Adopted => self.adopted(),
-            Then::Announce => self.announce(now),
-            Then::Note(incarnation) => drop(self.noted.note(incarnation)),
+            Then::Adopted => self.adopted(now),
+            Then::Announce => self.announce_return(now),
+            Then::Note(voter, has_forgotten) => self.noted.note_voter(voter, has_forgotten),
             Then::StartAnew { cause } => self.output.push_back(Output::Restart { cause, records: Vec::new() }),
             Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }
@@ -89,7 +89,7 @@ impl Paxos {
     fn promise(&mut self, ballot: Ballot, from: u64) {
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.promised == ballot) else { return };
-        let told = acceptor.tell(self.incarnations.clone(), next, from);
+        let told = acceptor.tell(self.began.all.clone(), next, from);
         self.send(ballot.owner.node, Content::Promise { ballot, told });
     }
 
@@ -180,7 +180,7 @@ impl Paxos {
     fn vote(&mut self, ballot: Ballot, at: u64) {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.keep(ballot, at);
-            let incarnations = self.incarnations.clone();
+            let incarnations = self.began.all.clone();
             self.send(ballot.owner.node, Content::Vote { ballot, at, incarnations });
         }
     }

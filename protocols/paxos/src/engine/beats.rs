@@ -71,8 +71,8 @@ impl Paxos {
             view: self.installed_view(),
             hears: self.peers.values().filter(near).map(|peer| peer.member).collect(),
             follows: self.follows,
-            known: self.incarnations.clone(),
-            noted: self.noted.clone(),
+            began: self.began.clone(),
+            noted: self.noted.voters(),
             echo: self.echo,
             lead: self.lead(),
             annotation: self.annotation.clone(),
@@ -89,15 +89,11 @@ impl Paxos {
     }
 
     pub(super) fn on_beat(&mut self, now: Instant, from: MemberId, log: LogId, beat: Beat) {
-        // One that asks whether it forgot makes its earlier votes count no less.
-        let asks = beat.acceptor == Acceptance::Asking || self.later_than_records(from, &beat).is_some();
-        if self.config.is_acceptor(from.node) && !asks {
-            self.incarnations.note(from);
-        }
+        self.note_incarnation(from, log, &beat);
         if !beat.annotation.is_empty() {
             self.output.push_back(Output::Beacon { from, annotation: beat.annotation.clone() });
         }
-        self.heed_memory_of(now, from, &beat);
+        self.heed_memory_of(now, from, log, &beat);
         self.note_voter(now, from, log, &beat);
         self.peers.insert(from.node, Peer { member: from, at: now, log, beat: beat.clone() });
         self.look_for_log(now);

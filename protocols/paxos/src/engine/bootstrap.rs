@@ -1,7 +1,7 @@
 //! Acceptors that know nothing: they begin a log together, or ask the others what they may have promised.
 use super::{Paxos, Peer, Then};
 use crate::acceptor::{Accepted, Acceptor, Standing, latest};
-use crate::ballot::{Ballot, Item, LogId};
+use crate::ballot::{Ballot, Began, Incarnations, Item, LogId};
 use crate::config::Storage;
 use crate::learner::Entry;
 use crate::packet::{Acceptance, Content, Recovered, Told};
@@ -16,7 +16,7 @@ impl Paxos {
         match &self.acceptor {
             None => Acceptance::None,
             Some(Acceptor { standing: Standing::Asking { .. }, .. }) => Acceptance::Asking,
-            Some(Acceptor { standing: Standing::Announcing, .. }) => Acceptance::Announcing,
+            Some(Acceptor { standing: Standing::Announcing { .. }, .. }) => Acceptance::Announcing,
             Some(acceptor) if !acceptor.votes() => Acceptance::Blank,
             Some(acceptor) if acceptor.is_fresh() => Acceptance::Fresh,
             Some(_) => Acceptance::Ready,
@@ -144,7 +144,7 @@ impl Paxos {
         }
         self.begin_log(log);
         self.founders = founders;
-        self.incarnations.note(self.me);
+        self.began.note_voter(self.me, false);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
         }
@@ -161,7 +161,7 @@ impl Paxos {
         let before = self.log;
         self.begin_log(log);
         self.founders.clear();
-        self.incarnations.note(self.me);
+        self.began.all.note(self.me);
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
             //= X34
@@ -177,6 +177,9 @@ impl Paxos {
         if self.log != log {
             self.learner.forget_ahead();
             (self.leader, self.echo) = (None, None);
+            if !crate::mutated!(self.config, AnyLogsVoters) {
+                [&mut self.began, &mut self.noted].into_iter().for_each(Began::forget_voters);
+            }
         }
         self.log = log;
     }
@@ -208,31 +211,31 @@ impl Paxos {
 
     /// Another acceptor has forgotten. Its earlier votes count no more, which is kept before it is told anything.
     pub(super) fn on_recover(&mut self, now: Instant, from: MemberId) {
-        if !self.config.is_acceptor(from.node) || self.incarnations.outdates(from) {
+        if !self.config.is_acceptor(from.node) || self.began.all.outdates(from) {
             return;
         }
         if self.has_room() && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
-            self.incarnations.note(from);
-            if self.noted.iter().any(|incarnation| incarnation == from) {
+            self.began.all.note(from);
+            if self.noted.all.latest(from.node) == from.incarnation {
                 return self.answer(from);
             }
-            self.keep(now, &Record::Incarnation(from), Then::Answer(from));
+            self.keep(now, &Record::Asker(from), Then::Answer(from));
         }
     }
 
     pub(super) fn answer(&mut self, incarnation: MemberId) {
-        self.noted.note(incarnation);
+        self.noted.all.note(incarnation);
         let next = self.learner.next();
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return };
-        let (told, promised) = (acceptor.tell(self.incarnations.clone(), next, 0), acceptor.promised);
-        let founders = self.founders.clone();
-        self.send(incarnation.node, Content::Recovered(Box::new(Recovered { promised, told, founders })));
+        let (told, promised) = (acceptor.tell(Incarnations::default(), next, 0), acceptor.promised);
+        let (founders, began) = (self.founders.clone(), self.began.clone());
+        self.send(incarnation.node, Content::Recovered(Box::new(Recovered { promised, told, founders, began })));
     }
 
     pub(super) fn on_recovered(&mut self, now: Instant, from: MemberId, recovered: Recovered) {
-        let Recovered { promised, told, founders } = recovered;
-        self.incarnations.merge(&told.incarnations);
-        let outdated = self.incarnations.outdates(from) || self.incarnations.outdates(self.me);
+        let Recovered { promised, told, founders, began } = recovered;
+        self.began.merge(&began);
+        let outdated = [from, self.me].into_iter().any(|incarnation| self.began.all.outdates(incarnation));
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &mut self.acceptor else { return };
         if outdated || from == self.me {
             return;
@@ -242,7 +245,7 @@ impl Paxos {
             self.founders = founders;
         }
         if self.has_begun_this_log() {
-            return self.take_over(now, Ballot::ZERO, BTreeMap::new());
+            return self.take_over(now, Ballot::ZERO, BTreeMap::new(), 0);
         }
         self.adopt(now);
     }
@@ -259,7 +262,7 @@ impl Paxos {
         //= X32
         //= X33
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &self.acceptor else { return };
-        let counts = |(incarnation, _): &(&MemberId, &(Told, Ballot))| !self.incarnations.outdates(**incarnation);
+        let counts = |(incarnation, _): &(&MemberId, &(Told, Ballot))| !self.began.all.outdates(**incarnation);
         let told: Vec<_> =
             answers.iter().filter(counts).map(|(incarnation, answer)| (*incarnation, answer.clone())).collect();
         let alone = crate::mutated!(self.config, RecoversAlone) && !told.is_empty();
@@ -276,7 +279,10 @@ impl Paxos {
             let holders: Vec<_> = told.iter().map(|(incarnation, _)| incarnation.node).collect();
             return self.fetch(now, &missing, &holders);
         }
-        self.take_over(now, promised, best);
+        //= X109
+        let in_memory = self.config.storage == Storage::Memory;
+        let witnesses = if in_memory { 0 } else { self.config.quorum() };
+        self.take_over(now, promised, best, witnesses);
     }
 
     /// Asks for payloads. Each that comes is a reason to look what is missing still, but not to ask for all of that again.
@@ -299,7 +305,7 @@ impl Paxos {
     }
 
     /// The checkpoint with the log's name is written last: what stands on the disk without it is not all.
-    fn take_over(&mut self, now: Instant, promised: Ballot, best: BTreeMap<u64, (Ballot, Item)>) {
+    fn take_over(&mut self, now: Instant, promised: Ballot, best: BTreeMap<u64, (Ballot, Item)>, witnesses: usize) {
         //= X34
         self.round = self.round.max(promised.round);
         let mut records = Vec::new();
@@ -321,16 +327,18 @@ impl Paxos {
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.promised = promised;
-            acceptor.standing = Standing::Adopting;
+            acceptor.standing = Standing::Adopting { witnesses };
         }
+        self.began.note_voter(self.me, true);
         records.iter().for_each(|record| self.keep(now, record, Then::Nothing));
         let start = self.log_start();
         self.keep(now, &start, Then::Adopted);
     }
 
-    pub(super) fn adopted(&mut self) {
-        if let Some(acceptor) = &mut self.acceptor {
-            acceptor.standing = Standing::Voting;
+    /// All that this acceptor took over is kept.
+    pub(super) fn adopted(&mut self, now: Instant) {
+        if let Some(Acceptor { standing: Standing::Adopting { witnesses }, .. }) = self.acceptor {
+            self.announce(now, witnesses, true);
         }
     }
 }

@@ -231,8 +231,8 @@ impl Paxos {
         let stands = match self.acceptor.as_ref().map(|acceptor| &acceptor.standing) {
             None => "learner",
             Some(Standing::Blank { answers }) if answers.is_empty() => "acceptor that knows nothing",
-            Some(Standing::Blank { .. } | Standing::Adopting) => "acceptor that recovers",
-            Some(Standing::Asking { .. } | Standing::Announcing) => {
+            Some(Standing::Blank { .. } | Standing::Adopting { .. }) => "acceptor that recovers",
+            Some(Standing::Asking { .. } | Standing::Announcing { .. }) => {
                 "acceptor that asks whether its records are the newest"
             }
             Some(Standing::Voting) => "acceptor",

@@ -71,7 +71,7 @@ impl Paxos {
     }
 
     pub(super) fn on_promise(&mut self, now: Instant, from: MemberId, ballot: Ballot, told: Told) {
-        self.incarnations.merge(&told.incarnations);
+        self.began.all.merge(&told.incarnations);
         if let Role::Preparing { ballot: own, promises, .. } = &mut self.role
             && *own == ballot
         {
@@ -85,7 +85,7 @@ impl Paxos {
         let Role::Preparing { ballot, promises, .. } = &self.role else { return };
         //= X31
         let all = crate::mutated!(self.config, OldPromisesCount);
-        let counts = |(incarnation, _): &(&MemberId, &Told)| all || !self.incarnations.outdates(**incarnation);
+        let counts = |(incarnation, _): &(&MemberId, &Told)| all || !self.began.all.outdates(**incarnation);
         let told: Vec<_> =
             promises.iter().filter(counts).map(|(incarnation, told)| (*incarnation, told.clone())).collect();
         if told.len() < self.config.quorum() {
@@ -222,7 +222,7 @@ impl Paxos {
         incarnations: &Incarnations,
     ) {
         //= X31
-        self.incarnations.merge(incarnations);
+        self.began.all.merge(incarnations);
         let quorum = self.config.quorum();
         let Role::Leading(leading) = &mut self.role else { return };
         let Some(open) = leading.open.get_mut(&at).filter(|_| leading.ballot == ballot) else { return };
@@ -230,7 +230,7 @@ impl Paxos {
         open.votes.add(if twice { nobody(from) } else { from });
         let old = crate::mutated!(self.config, OldVotesCount).then(Incarnations::default);
         //= X25
-        if open.votes.count(old.as_ref().unwrap_or(&self.incarnations)) < quorum {
+        if open.votes.count(old.as_ref().unwrap_or(&self.began.all)) < quorum {
             return;
         }
         let Some(open) = leading.open.remove(&at) else { return };
@@ -279,7 +279,7 @@ impl Paxos {
         let (ballot, retry, mut asks) = (leading.ballot, self.config.retry, Vec::new());
         for (at, open) in leading.open.iter_mut().filter(|(_, open)| now.since(open.at) >= retry) {
             open.at = now;
-            let incarnation = |node: &NodeId| self.incarnations.iter().find(|incarnation| incarnation.node == *node);
+            let incarnation = |node: &NodeId| self.began.all.iter().find(|incarnation| incarnation.node == *node);
             let lacks = |node: &&NodeId| !incarnation(node).is_some_and(|incarnation| open.votes.holds(incarnation));
             asks.extend(self.config.acceptors.iter().filter(lacks).map(|node| (*node, *at, open.item.clone())));
         }

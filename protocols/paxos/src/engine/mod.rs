@@ -3,7 +3,7 @@ use self::advice::Advised;
 use self::declare_requests::DeclareRequests;
 use self::retention::{Ledger, Timeline};
 use crate::acceptor::Acceptor;
-use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
+use crate::ballot::{Ballot, Began, Incarnations, Item, LogId, ValueId};
 use crate::config::{Config, ConfigError};
 use crate::coordinator::Role;
 use crate::learner::{Learner, Pool};
@@ -57,10 +57,10 @@ pub struct Paxos {
     links_down: BTreeMap<NodeId, Instant>,
     /// The coordinator that was heard last.
     leader: Option<Lead>,
-    /// Of each acceptor the latest incarnation that is known.
-    incarnations: Incarnations,
+    /// The incarnations of acceptors that are known.
+    began: Began,
     /// Those of them that are kept.
-    noted: Incarnations,
+    noted: Began,
     /// The incarnation that wrote the records which were found at the start; 0 for none.
     follows: Incarnation,
     /// The largest round that was heard of.
@@ -181,7 +181,7 @@ enum Then {
     /// The name of this incarnation is kept.
     Announce,
     /// The name of another acceptor's incarnation is kept.
-    Note(MemberId),
+    Note(MemberId, bool),
     /// The disk counts as empty: the node begins again with nothing.
     StartAnew {
         /// Why.
@@ -232,9 +232,9 @@ impl Paxos {
         config.validate()?;
         let me = MemberId { node: config.me, incarnation };
         let acceptor = config.is_acceptor(me.node).then(Acceptor::default);
-        let mut incarnations = Incarnations::default();
+        let mut began = Began::default();
         if acceptor.is_some() {
-            incarnations.note(me);
+            began.all.note(me);
         }
         #[cfg_attr(not(feature = "mutants"), allow(unused_mut))]
         let mut learner = Learner::default();
@@ -256,8 +256,8 @@ impl Paxos {
             peers: BTreeMap::new(),
             links_down: BTreeMap::new(),
             leader: None,
-            incarnations,
-            noted: Incarnations::default(),
+            began,
+            noted: Began::default(),
             follows: Incarnation(0),
             round: 0,
             inside: None,

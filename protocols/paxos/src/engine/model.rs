@@ -55,9 +55,9 @@ impl Paxos {
     /// # Errors
     /// That of `out`.
     pub fn write_state(&self, out: &mut dyn Write) -> fmt::Result {
-        let Self { me, log, acceptor, role, incarnations, noted, round, writing, latest, .. } = self;
+        let Self { me, log, acceptor, role, began, noted, round, writing, latest, .. } = self;
         let writing: Vec<_> = writing.values().map(|writing| &writing.then).collect();
-        write!(out, "{me:?} {log:?} {acceptor:?} {role:?} {incarnations:?} {noted:?} {round} {writing:?} {latest:?}")?;
+        write!(out, "{me:?} {log:?} {acceptor:?} {role:?} {began:?} {noted:?} {round} {writing:?} {latest:?}")?;
         let decided = (0..8).map(|at| self.learner.decided(at));
         let peers = self.peers.values().map(|peer| (peer.member, peer.beat.next));
         write!(out, "{:?} {:?} {:?}", self.learner.next(), decided.collect::<Vec<_>>(), peers.collect::<Vec<_>>())

@@ -2,7 +2,7 @@
 use super::retention::Ledger;
 use super::{Paxos, Then};
 use crate::acceptor::Accepted;
-use crate::ballot::{Ballot, Incarnations, Item};
+use crate::ballot::{Ballot, Began, Item};
 use crate::record::{LogStart, Record};
 use bytes::Bytes;
 use consort_types::{Instant, Ticket};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 struct Replayed {
     start: Option<LogStart>,
-    incarnations: Incarnations,
+    began: Began,
     promised: Ballot,
     accepted: BTreeMap<u64, Accepted>,
     learnt: BTreeMap<u64, (Item, Option<Body>)>,
@@ -31,8 +31,10 @@ impl Replayed {
         match record {
             Record::Empty => *self = Self::default(),
             Record::Checkpoint(start) => self.start = Some(*start),
-            Record::Incarnation(incarnation) => {
-                self.incarnations.note(incarnation);
+            Record::Voter(incarnation) => self.began.note_voter(incarnation, false),
+            Record::Adopter(incarnation) => self.began.note_voter(incarnation, true),
+            Record::Asker(incarnation) => {
+                self.began.all.note(incarnation);
             }
             Record::Promised(ballot) => self.promised = self.promised.max(ballot),
             Record::Accepted { ballot, at, item, body } => {
@@ -77,11 +79,9 @@ impl Paxos {
 
     fn go_on(&mut self, now: Instant, start: LogStart, mut disk: Replayed) {
         (self.log, self.founders) = (start.log, start.founders);
-        self.incarnations = Incarnations::default();
-        for incarnation in start.incarnations.iter().chain(disk.incarnations.iter()) {
-            self.incarnations.note(incarnation);
-            self.noted.note(incarnation);
-        }
+        self.began = start.began;
+        self.began.merge(&disk.began);
+        self.noted = self.began.clone();
         let (promised, first) = (start.promised.max(disk.promised), start.from.at);
         self.round = self.round.max(promised.round);
         self.learner.jump(start.from);
@@ -92,7 +92,7 @@ impl Paxos {
             acceptor.promised = promised;
             acceptor.accepted = disk.accepted.split_off(&first);
         }
-        self.begin_to_ask(self.incarnations.latest(self.me.node));
+        self.begin_to_ask(self.began.voters().latest(self.me.node));
         // One by one: a value that was decided twice is held for each of its instances.
         for (at, (item, body)) in decided {
             self.remember(item.clone(), body);

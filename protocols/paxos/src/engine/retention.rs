@@ -220,8 +220,8 @@ impl Paxos {
     /// The record without which the disk counts as empty.
     pub(super) fn log_start(&self) -> Record {
         let promised = self.acceptor.as_ref().map_or_else(Default::default, |acceptor| acceptor.promised);
-        let (log, incarnations, from) = (self.log, self.incarnations.clone(), self.learner.first().clone());
-        Record::Checkpoint(Box::new(LogStart { log, founders: self.founders.clone(), incarnations, promised, from }))
+        let (log, began, from) = (self.log, self.began.clone(), self.learner.first().clone());
+        Record::Checkpoint(Box::new(LogStart { log, founders: self.founders.clone(), began, promised, from }))
     }
 
     /// One that was asked has trimmed what is missing here: another may hold it. Who was never let in goes on behind it.
@@ -261,9 +261,9 @@ impl Paxos {
     /// What this acceptor has promised and accepted: a restart that it asks for itself makes it forget nothing.
     pub fn carried(&self) -> Vec<Bytes> {
         let Some(acceptor) = self.acceptor.as_ref().filter(|acceptor| acceptor.votes()) else { return Vec::new() };
-        let (log, incarnations, promised) = (self.log, self.incarnations.clone(), acceptor.promised);
+        let (log, began, promised) = (self.log, self.began.clone(), acceptor.promised);
         let founders = self.founders.clone();
-        let start = LogStart { log, founders, incarnations, promised, from: self.learner.head().clone() };
+        let start = LogStart { log, founders, began, promised, from: self.learner.head().clone() };
         let accepted = acceptor.accepted.range(self.learner.next()..).map(|(at, accepted)| {
             let Accepted { ballot, item, body, .. } = accepted.clone();
             Record::Accepted { ballot, at: *at, item, body }

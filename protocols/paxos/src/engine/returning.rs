@@ -3,7 +3,7 @@
 //! Each voting incarnation writes its own name to its disk, and a majority less one of the others have it on theirs. So an
 //! acceptor whose records end at an earlier incarnation is found out by any of them.
 use super::{Paxos, Peer, Then};
-use crate::acceptor::Standing;
+use crate::acceptor::{Acceptor, Standing};
 use crate::ballot::LogId;
 use crate::config::Storage;
 use crate::packet::{Acceptance, Beat};
@@ -25,7 +25,7 @@ impl Paxos {
         self.follows = if trusts { Incarnation(0) } else { follows };
         acceptor.standing = if trusts { Standing::Voting } else { Standing::Asking { answered: false } };
         if trusts {
-            self.incarnations.note(self.me);
+            self.began.note_voter(self.me, false);
         }
     }
 
@@ -55,7 +55,7 @@ impl Paxos {
     pub(super) fn return_to_vote(&mut self, now: Instant) {
         match self.acceptor.as_ref().map(|acceptor| &acceptor.standing) {
             Some(Standing::Asking { answered: false }) => self.end_asking(now),
-            Some(Standing::Announcing) => self.end_announcing(now),
+            Some(Standing::Announcing { .. }) => self.end_announcing(now),
             _ => {}
         }
     }
@@ -70,62 +70,88 @@ impl Paxos {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Asking { answered: true };
         }
-        self.keep(now, &Record::Incarnation(self.me), Then::Announce);
+        self.keep(now, &Record::Voter(self.me), Then::Announce);
     }
 
-    /// This incarnation's name is on the disk.
-    pub(super) fn announce(&mut self, now: Instant) {
-        self.incarnations.note(self.me);
-        self.noted.note(self.me);
-        if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.returns()) {
-            acceptor.standing = Standing::Announcing;
+    /// The records are the newest, and this incarnation's name is among them.
+    pub(super) fn announce_return(&mut self, now: Instant) {
+        if self.acceptor.as_ref().is_some_and(Acceptor::returns) {
+            self.announce(now, self.config.quorum() - 1, false);
+        }
+    }
+
+    /// This incarnation's name is on the disk. It votes once this number of others has it on theirs.
+    pub(super) fn announce(&mut self, now: Instant, witnesses: usize, has_forgotten: bool) {
+        [&mut self.began, &mut self.noted].into_iter().for_each(|began| began.note_voter(self.me, has_forgotten));
+        let witnesses = if crate::mutated!(self.config, Unannounced) { 0 } else { witnesses };
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.standing = Standing::Announcing { witnesses };
         }
         self.end_announcing(now);
     }
 
     fn end_announcing(&mut self, now: Instant) {
         //= X35
+        let Some(Acceptor { standing: Standing::Announcing { witnesses }, .. }) = self.acceptor else { return };
         let has_noted = |peer: &&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation;
-        if self.answers(now).filter(has_noted).count() + 1 < self.config.quorum() {
+        if self.answers(now).filter(has_noted).count() < witnesses {
             return;
         }
-        if let Some(acceptor) = self.acceptor.as_mut().filter(|acceptor| acceptor.returns()) {
+        if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
+        }
+    }
+
+    /// Another node speaks: one that has forgotten makes its earlier votes count no more, one that votes its earlier records.
+    pub(super) fn note_incarnation(&mut self, from: MemberId, log: LogId, beat: &Beat) {
+        //= X31
+        //= X109
+        let asks = beat.acceptor == Acceptance::Asking || self.later_than_records(from, log, beat).is_some();
+        if !self.config.is_acceptor(from.node) || asks {
+            return;
+        }
+        self.began.all.note(from);
+        let is_voter = beat.acceptor.is_voter() || crate::mutated!(self.config, AskersVote);
+        if is_voter && (log == self.log || crate::mutated!(self.config, AnyLogsVoters)) {
+            self.began.note_voter(from, beat.has_forgotten());
         }
     }
 
     /// Another acceptor votes, or is about to: the disk knows of it before it counts.
     pub(super) fn note_voter(&mut self, now: Instant, from: MemberId, log: LogId, beat: &Beat) {
         //= X35
-        let votes = matches!(beat.acceptor, Acceptance::Fresh | Acceptance::Ready | Acceptance::Announcing);
         let keeps = self.config.storage != Storage::Memory
             && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes() || acceptor.returns());
-        let is_known = self.noted.latest(from.node) >= from.incarnation
-            || self.writing.values().any(|writing| matches!(writing.then, Then::Note(noted) if noted == from));
-        if votes && keeps && !is_known && log == self.log && log != LogId::NONE && self.has_room() {
-            self.keep(now, &Record::Incarnation(from), Then::Note(from));
+        let is_known = self.noted.voters().latest(from.node) >= from.incarnation
+            || self.writing.values().any(|writing| matches!(writing.then, Then::Note(noted, _) if noted == from));
+        if beat.acceptor.is_voter() && keeps && !is_known && log == self.log && log != LogId::NONE && self.has_room() {
+            let has_forgotten = beat.has_forgotten();
+            let record = if has_forgotten { Record::Adopter(from) } else { Record::Voter(from) };
+            self.keep(now, &record, Then::Note(from, has_forgotten));
         }
     }
 
     /// The incarnation of a node that this one knows to have voted after the records which that node has come back with.
-    pub(super) fn later_than_records(&self, from: MemberId, beat: &Beat) -> Option<Incarnation> {
-        let known = self.incarnations.latest(from.node);
+    fn later_than_records(&self, from: MemberId, log: LogId, beat: &Beat) -> Option<Incarnation> {
+        let known = self.began.latest_voter(from.node, beat.acceptor != Acceptance::Asking);
         let lacks = beat.follows.0 > 0 && beat.follows < known && known < from.incarnation;
-        (lacks && self.config.is_acceptor(from.node)).then_some(known)
+        (lacks && log == self.log && self.config.is_acceptor(from.node)).then_some(known)
     }
 
     /// Whether a node does not know by itself that its disk was put back: its votes do not count.
     pub(super) fn is_put_back(&self, member: MemberId) -> bool {
         let peer = self.peers.get(&member.node).filter(|peer| peer.member == member);
-        peer.is_some_and(|peer| self.later_than_records(member, &peer.beat).is_some())
+        peer.is_some_and(|peer| self.later_than_records(member, peer.log, &peer.beat).is_some())
     }
 
     /// Another node knows of a vote of this one that its records lack: they count as forgotten.
-    pub(super) fn heed_memory_of(&mut self, now: Instant, from: MemberId, beat: &Beat) {
+    pub(super) fn heed_memory_of(&mut self, now: Instant, from: MemberId, log: LogId, beat: &Beat) {
         //= X35
-        let known = beat.known.latest(self.me.node);
+        let asks = matches!(self.acceptor, Some(Acceptor { standing: Standing::Asking { .. }, .. }));
+        let known = beat.began.latest_voter(self.me.node, !asks && !crate::mutated!(self.config, ConfirmedUndone));
         let lacks = self.follows.0 > 0 && self.follows < known && known < self.me.incarnation;
-        if !lacks || !beat.hears.contains(&self.me) || crate::mutated!(self.config, PutBackVotes) {
+        let is_of_log = log == self.log || crate::mutated!(self.config, AnyLogsVoters);
+        if !lacks || !is_of_log || !beat.hears.contains(&self.me) || crate::mutated!(self.config, PutBackVotes) {
             return;
         }
         let Some(acceptor) = &mut self.acceptor else { return };

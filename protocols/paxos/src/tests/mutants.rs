@@ -77,6 +77,18 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::LearntUnwritten, "replay", Seeds),
     (Mutant::CopiesTrusted, "one value", Scene(p::a_copy_does_not_vote_before_a_majority_of_others_answers)),
     (Mutant::PutBackVotes, "put back", Scene(p::records_that_end_before_a_vote_another_knows_of_count_as_lost)),
+    (Mutant::AskersVote, "away", Scene(p::one_that_only_asked_makes_its_earlier_records_no_older)),
+    (Mutant::AnyLogsVoters, "away", Scene(p::votes_in_another_log_make_no_records_older)),
+    (
+        Mutant::Unannounced,
+        "put back",
+        Scene(v::it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promised),
+    ),
+    (
+        Mutant::ConfirmedUndone,
+        "confirmed",
+        Scene(p::an_announcement_that_came_to_nothing_makes_no_confirmed_records_older),
+    ),
     (Mutant::LogByMajority, "one log", Scene(s::a_log_is_begun_by_all_acceptors_together_and_by_no_fewer)),
     (
         Mutant::BindsSuperseded,

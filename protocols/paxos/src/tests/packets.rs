@@ -1,6 +1,6 @@
 //! Packets and records to the byte.
 use super::body;
-use crate::ballot::{Ballot, Item, LogId, ValueId};
+use crate::ballot::{Ballot, Began, Item, LogId, ValueId};
 use crate::checkpoints::{Bind, Declared, Statement};
 use crate::learner::{Checkpoint, Present};
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told, Value};
@@ -40,7 +40,8 @@ fn samples() -> Vec<Packet> {
     let incarnations = [MemberId::new(0, 3), MemberId::new(1, 1)].into_iter().collect();
     let accepted = (8..).zip(items()).map(|(at, item)| (at, BALLOT, item)).collect();
     let told = Told { incarnations, next: 8, accepted };
-    let (known, noted) = (told.incarnations.clone(), [MemberId::new(0, 2)].into_iter().collect());
+    let (began, noted) = (log_start().began, [MemberId::new(0, 2)].into_iter().collect());
+    let known = began.clone();
     let beat = Beat {
         number: 3,
         acceptor: Acceptance::Ready,
@@ -51,7 +52,7 @@ fn samples() -> Vec<Packet> {
         view: 4,
         hears: vec![MemberId::new(1, 1)],
         follows: Incarnation(2),
-        known,
+        began,
         noted,
         echo: Some((BALLOT, 9)),
         lead: Some(Lead { ballot: BALLOT, version: 2, ring: vec![NodeId(2), NodeId(0)] }),
@@ -78,7 +79,12 @@ fn samples() -> Vec<Packet> {
         Content::Learn(4),
         Content::Learnt { from: 4, entries: items().map(|item| (item.clone(), body_of(&item))).into() },
         Content::Recover,
-        Content::Recovered(Box::new(Recovered { promised: BALLOT, told, founders: vec![MemberId::new(0, 3)] })),
+        Content::Recovered(Box::new(Recovered {
+            promised: BALLOT,
+            told,
+            founders: vec![MemberId::new(0, 3)],
+            began: known,
+        })),
         Content::Checkpoint(Box::new(checkpoint())),
         Content::End(Box::new(checkpoint())),
         Content::Declare(Box::new(Statement::Declare { holder: holder("bill"), epoch: 0, from: Some(1 << 40) })),
@@ -106,11 +112,11 @@ fn checkpoint() -> Checkpoint {
 }
 
 fn log_start() -> Box<LogStart> {
-    let incarnations = [MemberId::new(0, 3)].into_iter().collect();
+    let [all, voted, adopted] = [3, 2, 1].map(|incarnation| std::iter::once(MemberId::new(0, incarnation)).collect());
     Box::new(LogStart {
         log: LogId(5),
         founders: vec![MemberId::new(0, 3)],
-        incarnations,
+        began: Began { all, voted, adopted },
         promised: BALLOT,
         from: checkpoint(),
     })
@@ -158,7 +164,9 @@ fn records_read_back_and_no_mutation_panics() {
     let mut records = vec![
         Record::Checkpoint(log_start()),
         Record::Empty,
-        Record::Incarnation(MemberId::new(2, 8)),
+        Record::Voter(MemberId::new(2, 8)),
+        Record::Asker(MemberId::new(2, 9)),
+        Record::Adopter(MemberId::new(2, 10)),
         Record::Promised(BALLOT),
         Record::Decided(12),
     ];
@@ -177,11 +185,32 @@ fn records_read_back_and_no_mutation_panics() {
     }
 }
 
+/// One of before checkpoints named those that voted, where all counted as voters.
+fn voterless_start(founders: Vec<MemberId>, from: Checkpoint) -> LogStart {
+    let start = *log_start();
+    let all = start.began.all;
+    LogStart { founders, began: Began { voted: all.clone(), all, ..Began::default() }, from, ..start }
+}
+
+/// Behind kind, log, and founders are a list of one incarnation, one of one voter, and an empty one: counts, and 10 bytes a name.
+fn without_voters(record: &[u8], founders: usize) -> Vec<u8> {
+    let voters = 9 + (2 + 10 * founders) + 12;
+    [&record[..voters], &record[voters + 14..]].concat()
+}
+
+#[test]
+fn a_checkpoint_of_before_voters_were_named_is_read() {
+    let start = voterless_start(vec![MemberId::new(0, 3)], checkpoint());
+    let new = Record::Checkpoint(Box::new(start.clone())).encode();
+    let old = [&[9], &without_voters(&new, 1)[1..]].concat();
+    assert_eq!(Record::decode(&old.into()), Ok(Record::Checkpoint(Box::new(start))));
+}
+
 #[test]
 fn a_checkpoint_of_before_logs_had_slots_is_read() {
     let bare = Checkpoint { declared: Declared::default(), ..checkpoint() };
-    let start = LogStart { founders: Vec::new(), from: bare.clone(), ..*log_start() };
-    let new = Record::Checkpoint(Box::new(start.clone())).encode();
+    let start = voterless_start(Vec::new(), bare.clone());
+    let new = without_voters(&Record::Checkpoint(Box::new(start.clone())).encode(), 0);
     let slots = new.windows(8).position(|eight| eight == 950_u64.to_be_bytes()).unwrap();
     // Without the founders behind kind and log, the slots, and holders and programs at the end: a count each.
     let old = [&[1], &new[1..9], &new[11..slots], &new[slots + 8..new.len() - 4]].concat();
@@ -194,8 +223,8 @@ fn a_checkpoint_of_before_programs_had_copies_is_read() {
     let mut bare = checkpoint();
     bare.declared =
         Declared::of(bare.declared.holders().map(|(holder, from)| (holder.clone(), from)).collect(), [].into());
-    let start = LogStart { from: bare, ..*log_start() };
-    let new = Record::Checkpoint(Box::new(start.clone())).encode();
+    let start = voterless_start(vec![MemberId::new(0, 3)], bare);
+    let new = without_voters(&Record::Checkpoint(Box::new(start.clone())).encode(), 1);
     let old = [&[8], &new[1..new.len() - 2]].concat();
     assert_eq!(Record::decode(&old.into()), Ok(Record::Checkpoint(Box::new(start))));
 }

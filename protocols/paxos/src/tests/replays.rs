@@ -1,5 +1,5 @@
 //! What a node reads from its disk.
-use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
+use crate::ballot::{Ballot, Began, Item, LogId, ValueId};
 use crate::learner::Checkpoint;
 use crate::record::{LogStart, Record};
 use crate::{Config, Paxos};
@@ -19,13 +19,7 @@ fn started(records: Vec<Record>) -> Paxos {
     let config = Config::new(NodeId(0), (0..3).map(NodeId).collect());
     let mut engine = Paxos::new(config, Incarnation(9)).unwrap();
     let from = Checkpoint::default();
-    let start = LogStart {
-        log: LogId(5),
-        founders: Vec::new(),
-        incarnations: Incarnations::default(),
-        promised: Ballot::ZERO,
-        from,
-    };
+    let start = LogStart { log: LogId(5), founders: Vec::new(), began: Began::default(), promised: Ballot::ZERO, from };
     let records = records.into_iter().chain([Record::Checkpoint(Box::new(start))]).map(|record| record.encode());
     engine.start(Instant::ZERO, &records.collect::<Vec<_>>());
     engine
@@ -66,7 +60,7 @@ fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
     let start = LogStart {
         log: LogId(4),
         founders: Vec::new(),
-        incarnations: Incarnations::default(),
+        began: Began::default(),
         promised: Ballot::ZERO,
         from: Checkpoint::default(),
     };
@@ -77,7 +71,7 @@ fn half_of_what_is_adopted_of_another_log_is_not_taken_for_the_first_one() {
     let ballot = Ballot { generation: 0, round: 3, owner: other(1) };
     let told = Told { accepted: vec![(0, ballot, Item::Nothing)], ..Told::default() };
     (1..3).for_each(|node| drop(solo.hand(other(node), recovered(told.clone(), ballot))));
-    assert!(solo.votes() && solo.engine.log() == super::solo::LOG);
+    assert!(solo.announces() && solo.engine.log() == super::solo::LOG);
     for n in 1..=solo.records.len() {
         let disk: Vec<_> = std::iter::once(first.clone()).chain(solo.records[..n].iter().cloned()).collect();
         let again = Solo::with(3, &disk);

@@ -281,9 +281,8 @@ fn a_disk_without_a_checkpoint_counts_as_empty_for_ever() {
     let (engine, written) = engine(&records);
     assert!(engine.acceptor().unwrap().is_blank() && engine.learner().next() == 0);
     assert_eq!(written, [(3 + 1, Record::Empty)]);
-    let (incarnations, promised, from) = Default::default();
-    let start =
-        crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), incarnations, promised, from };
+    let (began, promised, from) = Default::default();
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), began, promised, from };
     let later = [Record::Empty, Record::Checkpoint(Box::new(start))].map(|record| record.encode());
     let (engine, _) = self::engine(&[records.to_vec(), later.to_vec()].concat());
     assert!(engine.acceptor().unwrap().votes() && engine.acceptor().unwrap().is_fresh());

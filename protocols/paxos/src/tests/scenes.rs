@@ -33,9 +33,8 @@ pub fn nobody_uses_a_ballot_before_its_disk_holds_it() {
     let config = crate::Config { me: NodeId(0), ..world.config.clone() };
     let mut engine = crate::Paxos::new(config, Incarnation(9)).unwrap();
     // It knows its log, and that it promised round 41 to an earlier incarnation of its own.
-    let (incarnations, promised, from) = Default::default();
-    let start =
-        crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), incarnations, promised, from };
+    let (began, promised, from) = Default::default();
+    let start = crate::record::LogStart { log: crate::ballot::LogId(5), founders: Vec::new(), began, promised, from };
     let log = crate::record::Record::Checkpoint(Box::new(start)).encode();
     let owner = consort_types::MemberId::new(0, 8);
     let old = Ballot { generation: 0, round: 41, owner };
@@ -359,7 +358,7 @@ fn an_acceptor_that_recovers_and_falls_again_before_all_is_written_recovers_agai
     world.restart(lost);
     let adopts = |world: &World| {
         let acceptor = world.hosts[usize::from(lost)].engine.acceptor().unwrap();
-        acceptor.standing == crate::acceptor::Standing::Adopting
+        matches!(acceptor.standing, crate::acceptor::Standing::Adopting { .. })
     };
     let mut steps = 0;
     while !adopts(&world) {

@@ -43,6 +43,12 @@ fn go_wrong(world: &mut World) {
         world.run(ms);
     }
     world.heal();
+    for node in 0..world.nodes() {
+        world.restart(node);
+        if world.hosts[usize::from(node)].away.is_some() {
+            swap(world, node);
+        }
+    }
     // Whoever was leaving leaves first.
     for _ in 0..400 {
         world.run(1);
@@ -65,7 +71,8 @@ fn go_on(world: &mut World, patience: u64) {
 fn trouble(world: &mut World) {
     let n = u64::from(world.nodes());
     let (a, b) = (world.rng.below(n) as u16, world.rng.below(n) as u16);
-    match world.rng.below(22) {
+    let kinds = if world.unmounts { 25 } else { 22 };
+    match world.rng.below(kinds) {
         0 | 1 => {
             let loses = world.rng.chance(0.5);
             let disk = if loses { Disk::Lost } else { Disk::Kept };
@@ -103,7 +110,26 @@ fn trouble(world: &mut World) {
             world.tell(|| format!("n{a} crashes, and its disk is put back"));
             world.stop(a, Disk::PutBack);
         }
+        22..25 => swap(world, a),
         _ => {}
+    }
+}
+
+/// An acceptor's disk goes away or comes back. One always stays, since all of them together would begin another log.
+fn swap(world: &mut World, a: u16) {
+    let (host, acceptors) = (&world.hosts[usize::from(a)], world.config.acceptors.clone());
+    let is_away = |node: &NodeId| world.hosts[usize::from(node.0)].away.is_some();
+    let may = match host.away {
+        // What it voted for meanwhile is forgotten then.
+        Some(_) => host.forgot || world.may_forget(a),
+        None => acceptors
+            .iter()
+            .filter(|node| node.0 != a)
+            .any(|node| !is_away(node) && world.remembers(node.0) && world.judge.promised(node.0).is_some()),
+    };
+    if host.up && may && acceptors.contains(&NodeId(a)) {
+        world.tell(|| format!("n{a} crashes, and its disk is {}", if is_away(&NodeId(a)) { "back" } else { "away" }));
+        world.stop(a, Disk::Away);
     }
 }
 
@@ -162,6 +188,20 @@ fn promises_hold_where_disks_are_put_back_from_copies() {
     let holds = |seed: &u64| {
         let mut world = draw(*seed);
         (world.puts_back, world.story) = (world.config.storage != Storage::Memory, std::env::var("STORY").is_ok());
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world))).is_ok()
+    };
+    let red: Vec<_> = (first..first + read("SEEDS", 90)).filter(|seed| !holds(seed)).collect();
+    assert!(red.is_empty(), "seeds {red:?}");
+}
+
+#[test]
+fn promises_hold_where_disks_are_away_and_come_back() {
+    //= X109 test
+    let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
+    let first = read("FIRST_SEED", 1);
+    let holds = |seed: &u64| {
+        let mut world = draw(*seed);
+        (world.unmounts, world.story) = (world.config.storage == Storage::Sync, std::env::var("STORY").is_ok());
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(world))).is_ok()
     };
     let red: Vec<_> = (first..first + read("SEEDS", 90)).filter(|seed| !holds(seed)).collect();

@@ -1,9 +1,9 @@
 //! One engine whose only peers are a test: what it is told, and what it says.
-use crate::ballot::{Ballot, Incarnations, Item, LogId, ValueId};
+use crate::acceptor::Standing;
+use crate::ballot::{Ballot, Began, Item, LogId, ValueId};
 use crate::config::Config;
 use crate::coordinator::Role;
 use crate::engine::Paxos;
-use crate::learner::Checkpoint;
 use crate::packet::{Acceptance, Beat, Content, Lead, Packet, Recovered, Told};
 use crate::record::{LogStart, Record};
 use consort_order::{Arrival, Destination, Engine, Lane, Link, Output, Submission};
@@ -21,14 +21,8 @@ pub const ME: MemberId = MemberId::new(0, 9);
 
 /// What a disk holds behind everything else that it needs.
 pub fn log_start() -> Record {
-    let (incarnations, from) = (Incarnations::default(), Checkpoint::default());
-    Record::Checkpoint(Box::new(LogStart {
-        log: LOG,
-        founders: Vec::new(),
-        incarnations,
-        promised: Ballot::ZERO,
-        from,
-    }))
+    let (began, from) = Default::default();
+    Record::Checkpoint(Box::new(LogStart { log: LOG, founders: Vec::new(), began, promised: Ballot::ZERO, from }))
 }
 
 pub fn ballot(round: u64, owner: MemberId) -> Ballot {
@@ -105,6 +99,17 @@ impl Solo {
 
     pub fn votes(&self) -> bool {
         self.engine.acceptor().unwrap().votes()
+    }
+
+    /// Whether it has all that it may have promised, and waits until others have noted that it is about to vote.
+    pub fn announces(&self) -> bool {
+        matches!(self.engine.acceptor().unwrap().standing, Standing::Announcing { .. })
+    }
+
+    /// Another says that its disk has this incarnation.
+    pub fn note_at(&mut self, node: u16) {
+        let noted = std::iter::once(ME).collect();
+        self.hand(other(node), Content::Beat(Box::new(Beat { noted, ..beat(Ballot::ZERO) })));
     }
 
     /// Another says something; what it says upon that.
@@ -218,5 +223,5 @@ pub fn says(said: &[(Destination, Content)], what: impl Fn(&Content) -> bool) ->
 
 /// What one that votes tells one that has forgotten.
 pub fn recovered(told: Told, promised: Ballot) -> Content {
-    Content::Recovered(Box::new(Recovered { promised, told, founders: Vec::new() }))
+    Content::Recovered(Box::new(Recovered { promised, told, founders: Vec::new(), began: Began::default() }))
 }

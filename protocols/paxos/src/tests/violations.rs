@@ -185,11 +185,15 @@ pub fn an_acceptor_that_forgot_neither_promises_nor_votes() {
 #[test]
 pub fn it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promised() {
     //= X32 test
+    //= X109 test
     let mut solo = Solo::blank(3);
     let answer = |round| recovered(Told::default(), ballot(round, other(1)));
     solo.hand(other(1), answer(3));
-    assert!(!solo.votes(), "quorum: one of two others has answered");
+    assert!(!solo.announces(), "quorum: one of two others has answered");
     solo.hand(other(2), answer(4));
+    solo.note_at(1);
+    assert!(solo.announces(), "put back: the one that knows of it may be away when its earlier records come back");
+    solo.note_at(2);
     assert!(solo.votes());
     assert_eq!(solo.engine.acceptor().unwrap().promised.round, 4);
 }
@@ -199,8 +203,8 @@ pub fn one_that_promised_nothing_binds_itself_to_no_log_that_others_may_leave() 
     //= X57 test
     let cases = [([ME, other(1), other(2)], true), ([ME, other(1), MemberId::new(2, 0)], false)];
     for (founders, stands) in cases.into_iter().chain([([MemberId::new(0, 8), other(1), other(2)], false)]) {
-        let (incarnations, from) = (Incarnations::default(), Default::default());
-        let start = LogStart { log: LOG, founders: founders.into(), incarnations, promised: Ballot::ZERO, from };
+        let (began, from) = Default::default();
+        let start = LogStart { log: LOG, founders: founders.into(), began, promised: Ballot::ZERO, from };
         let mut solo = Solo::with(3, &[Record::Checkpoint(Box::new(start))]);
         (1..3).for_each(|node| drop(solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))))));
         let said = solo.tick();
@@ -216,9 +220,9 @@ pub fn it_votes_once_it_has_learnt_what_any_of_them_knows_to_be_decided() {
     let answer = |next| recovered(Told { next, ..Told::default() }, ballot(3, other(1)));
     solo.hand(other(1), answer(0));
     solo.hand(other(2), answer(1));
-    assert!(!solo.votes(), "one value: its promises would tell of a hole where a value is decided");
+    assert!(!solo.announces(), "one value: its promises would tell of a hole where a value is decided");
     solo.hand(other(2), Content::Learnt { from: 0, entries: vec![(Item::Nothing, None)] });
-    assert!(solo.votes());
+    assert!(solo.announces());
 }
 
 #[test]
@@ -227,7 +231,7 @@ pub fn half_of_what_it_adopted_counts_as_nothing() {
     let mut solo = Solo::blank(3);
     let told = Told { accepted: vec![(0, ballot(2, other(1)), Item::Nothing)], ..Told::default() };
     (1..3).for_each(|node| drop(solo.hand(other(node), recovered(told.clone(), ballot(3, other(1))))));
-    assert!(solo.votes() && matches!(solo.records.last(), Some(Record::Checkpoint(_))));
+    assert!(solo.announces() && matches!(solo.records.last(), Some(Record::Checkpoint(_))));
     for n in 0..solo.records.len() {
         let again = Solo::with(3, &solo.records[..n]);
         assert!(

@@ -24,6 +24,8 @@ pub enum Disk {
     Lost,
     /// It is put back to what it was when it was saved, by copying files.
     PutBack,
+    /// It is away, as a volume that is not mounted: an empty directory has its path. If it was away, it is back.
+    Away,
 }
 
 pub struct Host {
@@ -41,6 +43,8 @@ pub struct Host {
     pub forgot: bool,
     /// A copy of its disk.
     saved: Vec<(Ticket, Bytes)>,
+    /// Its disk, while that is away.
+    pub away: Option<Vec<(Ticket, Bytes)>>,
     /// The disk is a copy, which its engine is to notice at its start.
     pub copied: bool,
     /// The incarnation that noticed it last.
@@ -93,6 +97,8 @@ pub struct World {
     pub copies: bool,
     /// Whether disks are put back among all else that goes wrong.
     pub puts_back: bool,
+    /// Whether disks are away for a while among all else that goes wrong.
+    pub unmounts: bool,
     /// How often an engine asked to be started anew.
     pub restarts: u64,
     /// How often a node left a log in which enough acceptors voted.
@@ -126,6 +132,7 @@ impl World {
             written: 0,
             forgot: false,
             saved: Vec::new(),
+            away: None,
             copied: false,
             copied_in: Incarnation(0),
             count: 0,
@@ -150,6 +157,7 @@ impl World {
             stalls: false,
             copies: false,
             puts_back: false,
+            unmounts: false,
             restarts: 0,
             left_alive: 0,
             filter: None,
@@ -457,6 +465,13 @@ impl World {
             host.disk.clone_from(&host.saved);
             (host.copied, host.forgot) = (true, votes);
             self.judge.lost(node);
+        } else if disk == Disk::Away {
+            match host.away.take() {
+                Some(disk) => host.disk = disk,
+                None => host.away = Some(std::mem::take(&mut host.disk)),
+            }
+            host.forgot = votes;
+            self.judge.lost(node);
         }
         for peer in (0..self.nodes()).filter(|peer| *peer != node) {
             self.break_link(node, peer);
@@ -510,7 +525,7 @@ impl World {
         self.config.storage != Storage::Memory && (!self.stalls || self.remembers(node))
     }
 
-    fn remembers(&self, node: u16) -> bool {
+    pub fn remembers(&self, node: u16) -> bool {
         let known = self.hosts.iter().max_by_key(|host| host.engine.learner().next());
         let (log, host) = (known.map(|host| host.engine.log()), &self.hosts[usize::from(node)]);
         let (memory, there) = (self.config.storage == Storage::Memory, host.up && !self.judge.is_leaving(node));
@@ -523,7 +538,7 @@ impl World {
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
         let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
-        if self.puts_back && host.forgot {
+        if (self.puts_back || self.unmounts) && host.forgot {
             return false;
         }
         // What a disk that stalls has not taken, a crash takes along.
