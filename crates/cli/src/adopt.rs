@@ -18,7 +18,7 @@ daemon was stopped, the directory was copied, and no daemon used the original
 since. With an older copy messages are lost that were acknowledged.
 
 The node's daemon must not run. Without --yes it says which votes it would
-adopt, and changes nothing.
+adopt, and changes nothing. Votes that are no copy are refused: they count.
 
   --yes              adopt them
 

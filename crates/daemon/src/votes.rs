@@ -94,14 +94,20 @@ pub fn abandon(settings: Settings, node: Option<u16>, really: bool) -> Outcome<A
 /// `really` is false, only says of which votes.
 ///
 /// # Errors
-/// As for [`abandon`], and votes of another node.
+/// As for [`abandon`], and votes of another node, or that are no copy.
 pub fn adopt(settings: Settings, node: Option<u16>, really: bool) -> Outcome<Adopted> {
     //= X36
     let StoppedVotes { node, settings, directory, _held, .. } = StoppedVotes::take(settings, node)?;
-    if let (true, Some(records)) = (really, records(&settings, node, Incarnation(0))?) {
-        consort_net::adopt(&records).map_err(|error| Failure::new(error.to_string()))?;
+    let records = records(&settings, node, Incarnation(0))?;
+    let adopted = records.map(|records| consort_net::adopt(&records, really)).transpose();
+    if adopted.map_err(|error| Failure::new(error.to_string()))? == Some(true) {
+        return Ok(Adopted { node, directory });
     }
-    Ok(Adopted { node, directory })
+    Err(Failure::new(format!(
+        "there is nothing to adopt: the votes of node {node} in {} are no copy, and count as they are; where nothing is \
+         ordered, `consort status` says whose votes are missing, and the runbook docs/runbooks/no-majority.md what to do",
+        directory.display()
+    )))
 }
 
 fn move_away(home: &Path, from: &Path, to: &Path) -> Outcome {

@@ -187,18 +187,23 @@ impl Owner {
     }
 }
 
-/// The files are the newest that this node has, although they were copied: an operator says so. How they are kept stays as it
-/// is, and when the machine started that wrote them.
+/// Whether the files are a copy, which an operator may say is the newest that this node has. Where `really` is true, that is
+/// written down. How they are kept stays as it is, and when the machine started that wrote them.
 ///
 /// # Errors
 /// Those of the disk, and a directory that is not this node's or names no owner.
-pub fn adopt(options: &Records) -> Result<(), crate::OpenError> {
+pub fn adopt(options: &Records, really: bool) -> Result<bool, crate::OpenError> {
+    //= X36
     let adopt = || {
-        let (lines, _) = Lines::of(options)?.ok_or(Unusable::Unnamed)?;
+        let (lines, about) = Lines::of(options)?.ok_or(Unusable::Unnamed)?;
         let options = Records { keep: lines.keep, ..options.clone() };
         let owner = Owner { id: lines.id, copied: Incarnation(0) };
-        owner.name_beside(&options.directory)?;
-        Ok(owner.write(&options, &lines.boot)?)
+        let is_copy = lines.copied.0 > 0 || owner.is_copy(&options, &lines.files, &about)?;
+        if is_copy && really {
+            owner.name_beside(&options.directory)?;
+            owner.write(&options, &lines.boot)?;
+        }
+        Ok(is_copy)
     };
     adopt().map_err(|wrong| super::unusable(options, wrong))
 }

@@ -262,8 +262,10 @@ fn a_copy_of_records_is_noticed_and_is_one_until_it_is_adopted() {
     assert_eq!(copied(), Incarnation(5), "put back from a backup");
     let later = Records { incarnation: Incarnation(6), ..options(&path) };
     assert_eq!(Journal::open(&later).unwrap().copied(), Incarnation(5), "and it was so in that incarnation");
-    adopt(&later).unwrap();
+    assert!(adopt(&later, false).unwrap() && copied() == Incarnation(5), "nothing was changed");
+    assert!(adopt(&later, true).unwrap());
     assert_eq!(copied(), Incarnation(0), "an operator says that it is the newest");
+    assert!(!adopt(&later, true).unwrap(), "and there is nothing to say any more");
     // A copy of some files only, as tools for backups make that leave alone what is the same.
     fs::copy(saved.join("synced"), folder.path().join("new")).unwrap();
     fs::rename(folder.path().join("new"), path.join("synced")).unwrap();

@@ -256,4 +256,10 @@ fn machines_replaced_one_and_all_go_on_and_an_operator_may_adopt() {
     daemons[0] = daemon(&world, "1");
     send(&world, "1", "C");
     assert_eq!(read(&world, "2", "C"), ["A", "B", "C"]);
+    // What is no copy any more counts as it is.
+    daemons[0].kill();
+    for more in [&["--yes"][..], &[]] {
+        let ran = adopt(more);
+        assert!(ran.code == 1 && ran.errors.contains("there is nothing to adopt"), "{} {}", ran.out, ran.errors);
+    }
 }
