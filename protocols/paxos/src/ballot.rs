@@ -170,6 +170,12 @@ impl Began {
         voters
     }
 
+    /// Whether this incarnation had forgotten, and is not known to have voted since.
+    pub fn is_adopter(&self, incarnation: MemberId) -> bool {
+        let is_named = |incarnations: &Incarnations| incarnations.latest(incarnation.node) == incarnation.incarnation;
+        is_named(&self.adopted) && !is_named(&self.voted)
+    }
+
     /// The latest incarnation of a node that is known to have voted. Where enough others have confirmed that a later one has
     /// the newest records, those that had forgotten have not: a quorum of the others would know of their votes.
     pub fn latest_voter(&self, node: NodeId, is_confirmed: bool) -> Incarnation {

@@ -36,6 +36,8 @@ consort_types::mutants!(
     AskersVote "takes an acceptor that only asked for one that voted",
     AnyLogsVoters "compares records of one log with votes in another",
     Unannounced "votes before enough others have noted that it is about to",
+    AdopterForgotten "goes on as one that had records where it had taken them over and not voted yet",
+    GivenUpAlone "gives up its records where too few others vote to make up for them",
     ConfirmedUndone "gives up records that others confirmed, for an incarnation that cannot have voted",
     LogByMajority "begins a log without some of the acceptors",
     BindsSuperseded "binds itself to a log that others may be leaving",

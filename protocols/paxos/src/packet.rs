@@ -596,11 +596,6 @@ fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
 }
 
 impl Beat {
-    /// Whether its sender had no records when it started.
-    pub(crate) const fn has_forgotten(&self) -> bool {
-        self.follows.0 == 0
-    }
-
     fn encode(&self, out: &mut BytesMut) {
         out.put_u64(self.number);
         out.put_u8(self.acceptor as u8 | if self.leaving { LEAVING } else { 0 });

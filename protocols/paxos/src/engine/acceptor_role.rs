@@ -54,7 +54,11 @@ impl Paxos {
             Then::Answer(incarnation) => self.answer(incarnation),
             Then::Adopted => self.adopted(now),
             Then::Announce => self.announce_return(now),
-            Then::Note(voter, has_forgotten) => self.noted.note_voter(voter, has_forgotten),
+            Then::Note { voter, has_forgotten, log } => {
+                if log == self.log {
+                    self.noted.note_voter(voter, has_forgotten);
+                }
+            }
             Then::StartAnew { cause } => self.output.push_back(Output::Restart { cause, records: Vec::new() }),
             Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }

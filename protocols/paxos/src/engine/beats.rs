@@ -93,7 +93,7 @@ impl Paxos {
         if !beat.annotation.is_empty() {
             self.output.push_back(Output::Beacon { from, annotation: beat.annotation.clone() });
         }
-        self.heed_memory_of(now, from, log, &beat);
+        self.heed_memory_of(now, log, &beat);
         self.note_voter(now, from, log, &beat);
         self.peers.insert(from.node, Peer { member: from, at: now, log, beat: beat.clone() });
         self.look_for_log(now);

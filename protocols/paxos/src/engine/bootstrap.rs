@@ -92,10 +92,11 @@ impl Paxos {
     fn is_log_lost(&self, now: Instant) -> bool {
         //= X100
         let forgets = self.acceptor.is_none() || self.config.storage == Storage::Memory;
-        if self.log == LogId::NONE || self.is_unbound() || !forgets || crate::mutated!(self.config, LostLogKept) {
+        if self.log == LogId::NONE || self.is_unbound() || crate::mutated!(self.config, LostLogKept) {
             return false;
         }
-        self.is_forgotten(now) || self.is_left_by_majority(now)
+        let knows_nothing = self.acceptor.as_ref().is_some_and(Acceptor::is_blank);
+        forgets && self.is_forgotten(now) || (forgets || knows_nothing) && self.is_left_by_majority(now)
     }
 
     /// Whether too few acceptors vote in this node's log, and none that does not can begin to: that takes a quorum of others.
@@ -236,6 +237,8 @@ impl Paxos {
         let Recovered { promised, told, founders, began } = recovered;
         self.began.merge(&began);
         let outdated = [from, self.me].into_iter().any(|incarnation| self.began.all.outdates(incarnation));
+        // What was said to an earlier incarnation is not for this one.
+        let outdated = outdated || began.all.latest(self.me.node) != self.me.incarnation;
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &mut self.acceptor else { return };
         if outdated || from == self.me {
             return;
@@ -329,7 +332,7 @@ impl Paxos {
             acceptor.promised = promised;
             acceptor.standing = Standing::Adopting { witnesses };
         }
-        self.began.note_voter(self.me, true);
+        self.began.note_voter(self.me, witnesses > 0);
         records.iter().for_each(|record| self.keep(now, record, Then::Nothing));
         let start = self.log_start();
         self.keep(now, &start, Then::Adopted);
@@ -338,7 +341,7 @@ impl Paxos {
     /// All that this acceptor took over is kept.
     pub(super) fn adopted(&mut self, now: Instant) {
         if let Some(Acceptor { standing: Standing::Adopting { witnesses }, .. }) = self.acceptor {
-            self.announce(now, witnesses, true);
+            self.announce(now, witnesses, witnesses > 0);
         }
     }
 }

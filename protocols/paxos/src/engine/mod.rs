@@ -181,7 +181,11 @@ enum Then {
     /// The name of this incarnation is kept.
     Announce,
     /// The name of another acceptor's incarnation is kept.
-    Note(MemberId, bool),
+    Note {
+        voter: MemberId,
+        has_forgotten: bool,
+        log: LogId,
+    },
     /// The disk counts as empty: the node begins again with nothing.
     StartAnew {
         /// Why.

@@ -6,10 +6,21 @@ use super::{Paxos, Peer, Then};
 use crate::acceptor::{Acceptor, Standing};
 use crate::ballot::LogId;
 use crate::config::Storage;
+use crate::coordinator::Role;
 use crate::packet::{Acceptance, Beat};
 use crate::record::Record;
 use consort_types::{Duration, Incarnation, Instant, MemberId, NodeId};
 use std::collections::BTreeMap;
+
+/// What the others know of the records that a node has come back with.
+enum Records {
+    /// Enough others know of no later vote.
+    Newest,
+    /// A later incarnation has voted, as this node knows.
+    Older { by: MemberId, known: Incarnation },
+    /// Too few have answered; or some know of an incarnation that had forgotten, and too few to say whether it voted.
+    Doubtful { by: Option<(MemberId, Incarnation)>, known_to: usize },
+}
 
 /// What lasts longer is worth a warning.
 const LASTS: Duration = Duration::from_secs(2);
@@ -60,23 +71,85 @@ impl Paxos {
         }
     }
 
-    fn end_asking(&mut self, now: Instant) {
+    /// Whether this incarnation of the node is later than its records, and earlier than what it is now.
+    fn is_lacked(&self, known: Incarnation) -> bool {
+        self.follows.0 > 0 && self.follows < known && known < self.me.incarnation
+    }
+
+    /// What the others know of the records that this node has come back with.
+    fn judge_records(&self, now: Instant) -> Records {
         //= X35
-        let (answers, others) = (self.answers(now).count(), self.config.acceptors.len() - 1);
+        //= X109
+        if crate::mutated!(self.config, PutBackVotes) {
+            return Records::Newest;
+        }
+        let me = self.me.node;
+        let mut near = self.peers.values().filter(|peer| peer.log == self.log && self.is_mutual(peer, now));
+        if let Some(peer) = near.find(|peer| self.is_lacked(peer.beat.began.voted.latest(me))) {
+            return Records::Older { by: peer.member, known: peer.beat.began.voted.latest(me) };
+        }
+        let adopter = |peer: &&Peer| self.is_lacked(peer.beat.began.adopted.latest(me));
+        let (know, others): (Vec<_>, Vec<_>) = self.answers(now).partition(adopter);
         let waited = now.since(self.started) >= self.config.lease;
-        if answers < self.answers_needed() || !(waited || answers == others) || !self.has_room() {
-            return;
+        let all = know.len() + others.len() == self.config.acceptors.len() - 1;
+        match know.last() {
+            Some(peer) if know.len() >= self.config.quorum() => {
+                Records::Older { by: peer.member, known: peer.beat.began.adopted.latest(me) }
+            }
+            // A quorum of the others would know of its votes.
+            _ if others.len() >= self.answers_needed() && (waited || all) => Records::Newest,
+            Some(peer) => {
+                Records::Doubtful { by: Some((peer.member, peer.beat.began.adopted.latest(me))), known_to: know.len() }
+            }
+            None => Records::Doubtful { by: None, known_to: 0 },
+        }
+    }
+
+    fn end_asking(&mut self, now: Instant) {
+        match self.judge_records(now) {
+            Records::Older { by, known } => return self.give_records_up(now, by, known),
+            Records::Newest if self.has_room() => {}
+            Records::Newest | Records::Doubtful { .. } => return,
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Asking { answered: true };
         }
-        self.keep(now, &Record::Voter(self.me), Then::Announce);
+        let record = if self.has_adopted() { Record::Adopter(self.me) } else { Record::Voter(self.me) };
+        self.keep(now, &record, Then::Announce);
+    }
+
+    /// The records are older than a vote: they count as lost, once the others can make up for them.
+    fn give_records_up(&mut self, now: Instant, by: MemberId, known: Incarnation) {
+        //= X35
+        let votes = |peer: &&Peer| matches!(peer.beat.acceptor, Acceptance::Fresh | Acceptance::Ready);
+        if self.answers(now).filter(votes).count() < self.config.quorum() && !crate::mutated!(self.config, GivenUpAlone)
+        {
+            return;
+        }
+        let Some(acceptor) = &mut self.acceptor else { return };
+        acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
+        let cause = format!(
+            "the records of this node end at its incarnation {}, and {by} knows that incarnation {known} has voted, so that \
+             they were put back from a copy or a snapshot: they count as lost, and the other acceptors are asked",
+            self.follows
+        );
+        self.follows = Incarnation(0);
+        self.keep(now, &Record::Empty, Then::StartAnew { cause });
+    }
+
+    /// Whether the records are of an incarnation that had forgotten, and may not have voted since: a quorum of the others may
+    /// not know of it yet.
+    fn has_adopted(&self) -> bool {
+        //= X109
+        let (me, noted) = (self.me.node, &self.noted);
+        noted.adopted.latest(me) > noted.voted.latest(me) && !crate::mutated!(self.config, AdopterForgotten)
     }
 
     /// The records are the newest, and this incarnation's name is among them.
     pub(super) fn announce_return(&mut self, now: Instant) {
         if self.acceptor.as_ref().is_some_and(Acceptor::returns) {
-            self.announce(now, self.config.quorum() - 1, false);
+            let (has_adopted, quorum) = (self.has_adopted(), self.config.quorum());
+            self.announce(now, if has_adopted { quorum } else { quorum - 1 }, has_adopted);
         }
     }
 
@@ -93,12 +166,22 @@ impl Paxos {
     fn end_announcing(&mut self, now: Instant) {
         //= X35
         let Some(Acceptor { standing: Standing::Announcing { witnesses }, .. }) = self.acceptor else { return };
-        let has_noted = |peer: &&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation;
-        if self.answers(now).filter(has_noted).count() < witnesses {
+        let answers: Vec<_> = self.answers(now).collect();
+        let outdated = |peer: &Peer| {
+            let by_another = || answers.iter().any(|other| other.beat.began.all.outdates(peer.member));
+            self.began.all.outdates(peer.member) || by_another()
+        };
+        let has_noted = |peer: &&&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation && !outdated(peer);
+        if answers.iter().filter(has_noted).count() < witnesses {
             return;
         }
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Voting;
+        }
+        if self.has_adopted() {
+            self.began.note_voter(self.me, false);
+            let then = Then::Note { voter: self.me, has_forgotten: false, log: self.log };
+            self.keep(now, &Record::Voter(self.me), then);
         }
     }
 
@@ -113,7 +196,7 @@ impl Paxos {
         self.began.all.note(from);
         let is_voter = beat.acceptor.is_voter() || crate::mutated!(self.config, AskersVote);
         if is_voter && (log == self.log || crate::mutated!(self.config, AnyLogsVoters)) {
-            self.began.note_voter(from, beat.has_forgotten());
+            self.began.note_voter(from, beat.began.is_adopter(from));
         }
     }
 
@@ -123,11 +206,15 @@ impl Paxos {
         let keeps = self.config.storage != Storage::Memory
             && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes() || acceptor.returns());
         let is_known = self.noted.voters().latest(from.node) >= from.incarnation
-            || self.writing.values().any(|writing| matches!(writing.then, Then::Note(noted, _) if noted == from));
+            || self.writing.values().any(
+                |writing| matches!(writing.then, Then::Note { voter, log, .. } if (voter, log) == (from, self.log)),
+            );
+        // What it says would hide from this node's next incarnation that the sender's disk was put back.
+        let keeps = keeps && self.later_than_records(from, log, beat).is_none();
         if beat.acceptor.is_voter() && keeps && !is_known && log == self.log && log != LogId::NONE && self.has_room() {
-            let has_forgotten = beat.has_forgotten();
+            let has_forgotten = beat.began.is_adopter(from);
             let record = if has_forgotten { Record::Adopter(from) } else { Record::Voter(from) };
-            self.keep(now, &record, Then::Note(from, has_forgotten));
+            self.keep(now, &record, Then::Note { voter: from, has_forgotten, log });
         }
     }
 
@@ -144,45 +231,56 @@ impl Paxos {
         peer.is_some_and(|peer| self.later_than_records(member, peer.log, &peer.beat).is_some())
     }
 
-    /// Another node knows of a vote of this one that its records lack: they count as forgotten.
-    pub(super) fn heed_memory_of(&mut self, now: Instant, from: MemberId, log: LogId, beat: &Beat) {
+    /// Another node knows of a vote of this one that its records lack: it votes no more.
+    pub(super) fn heed_memory_of(&mut self, now: Instant, log: LogId, beat: &Beat) {
         //= X35
-        let asks = matches!(self.acceptor, Some(Acceptor { standing: Standing::Asking { .. }, .. }));
-        let known = beat.began.latest_voter(self.me.node, !asks && !crate::mutated!(self.config, ConfirmedUndone));
-        let lacks = self.follows.0 > 0 && self.follows < known && known < self.me.incarnation;
+        let known = beat.began.latest_voter(self.me.node, !crate::mutated!(self.config, ConfirmedUndone));
         let is_of_log = log == self.log || crate::mutated!(self.config, AnyLogsVoters);
-        if !lacks || !is_of_log || !beat.hears.contains(&self.me) || crate::mutated!(self.config, PutBackVotes) {
+        let is_older = self.is_lacked(known) && is_of_log && beat.hears.contains(&self.me);
+        let votes = |acceptor: &Acceptor| matches!(acceptor.standing, Standing::Voting | Standing::Announcing { .. });
+        if !is_older || !self.acceptor.as_ref().is_some_and(votes) || crate::mutated!(self.config, PutBackVotes) {
             return;
         }
-        let Some(acceptor) = &mut self.acceptor else { return };
-        acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
-        let cause = format!(
-            "the records of this node end at its incarnation {}, and {from} knows that incarnation {known} has voted, so that \
-             they were put back from a copy or a snapshot: they count as lost, and the other acceptors are asked",
-            self.follows
-        );
-        self.follows = Incarnation(0);
-        self.keep(now, &Record::Empty, Then::StartAnew { cause });
+        if !matches!(self.role, Role::Follower { .. }) {
+            self.rest(now);
+        }
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.standing = Standing::Asking { answered: false };
+        }
     }
 
     /// What keeps this node from taking part until a person does something, if anything does for long.
     pub(super) fn trouble(&self, now: Instant) -> Option<String> {
-        //= X36
         let asks =
             self.acceptor.as_ref().is_some_and(|acceptor| acceptor.standing == Standing::Asking { answered: false });
-        if !asks || !self.is_copy() || now.since(self.started) < LASTS {
+        if !asks || now.since(self.started) < LASTS {
             return None;
         }
         let said: Vec<NodeId> = self.answers(now).map(|peer| peer.member.node).collect();
         let silent = self.config.acceptors.iter().filter(|node| **node != self.me.node && !said.contains(node));
         let silent: Vec<_> = silent.map(NodeId::to_string).collect();
-        Some(format!(
-            "the votes of this node are a copy, which may be older than what it voted: it votes again once {} of the other \
-             acceptors say that they know of nothing later, and {} did; start {}; where too few will ever come back, end this \
-             daemon and see `consort adopt --help`",
-            self.answers_needed(),
-            said.len(),
-            silent.join(" and ")
-        ))
+        let start = if silent.is_empty() { String::new() } else { format!("; start {}", silent.join(" and ")) };
+        let (needed, quorum) = (self.answers_needed(), self.config.quorum());
+        match self.judge_records(now) {
+            Records::Older { by, known } => Some(format!(
+                "the votes of this node are older than its incarnation {known}, of which {by} knows that it voted: they count as \
+                 lost once {quorum} of the other acceptors vote{start}; if incarnation {known} had another directory that is \
+                 still there, end this daemon and give it that one"
+            )),
+            Records::Doubtful { by: Some((by, known)), known_to } => Some(format!(
+                "incarnation {known} of this node began without these votes, took over what the others had, and may have voted: \
+                 {by} knows of it. It votes again once {needed} of the other acceptors say that they do not, and begins without \
+                 these votes once {quorum} do; {known_to} did, of {}{start}",
+                said.len()
+            )),
+            //= X36
+            Records::Doubtful { by: None, .. } if self.is_copy() => Some(format!(
+                "the votes of this node are a copy, which may be older than what it voted: it votes again once {needed} of the \
+                 other acceptors say that they know of nothing later, and {} did{start}; where too few will ever come back, end \
+                 this daemon and see `consort adopt --help`",
+                said.len()
+            )),
+            Records::Newest | Records::Doubtful { .. } => None,
+        }
     }
 }

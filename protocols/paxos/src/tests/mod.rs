@@ -1,5 +1,6 @@
 //! Whole engines over links and disks of their own, decided by a seed; and the promises judged after each event.
 mod advice;
+mod away;
 mod by_position;
 mod copies;
 mod hostile;

@@ -1,7 +1,8 @@
 //! Every rule that is broken on purpose is noticed, and by which promise.
 use super::seeds::{draw, run};
 use super::{
-    advice as a, copies as c, lost_logs as l, put_back as p, retention as r, scenes as s, stalls, violations as v,
+    advice as a, away as w, copies as c, lost_logs as l, put_back as p, retention as r, scenes as s, stalls,
+    violations as v,
 };
 use crate::Mutant;
 use std::cell::Cell;
@@ -77,17 +78,23 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::LearntUnwritten, "replay", Seeds),
     (Mutant::CopiesTrusted, "one value", Scene(p::a_copy_does_not_vote_before_a_majority_of_others_answers)),
     (Mutant::PutBackVotes, "put back", Scene(p::records_that_end_before_a_vote_another_knows_of_count_as_lost)),
-    (Mutant::AskersVote, "away", Scene(p::one_that_only_asked_makes_its_earlier_records_no_older)),
-    (Mutant::AnyLogsVoters, "away", Scene(p::votes_in_another_log_make_no_records_older)),
+    (Mutant::AskersVote, "liveness", Scene(w::one_that_only_asked_makes_its_earlier_records_no_older)),
+    (Mutant::AnyLogsVoters, "away", Scene(w::votes_in_another_log_make_no_records_older)),
     (
         Mutant::Unannounced,
         "put back",
         Scene(v::it_votes_when_a_majority_of_the_others_has_told_it_what_it_may_have_promised),
     ),
     (
+        Mutant::AdopterForgotten,
+        "announced",
+        Scene(w::one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after_a_restart_too),
+    ),
+    (Mutant::GivenUpAlone, "given up", Scene(w::no_records_are_given_up_that_too_few_others_make_up_for)),
+    (
         Mutant::ConfirmedUndone,
         "confirmed",
-        Scene(p::an_announcement_that_came_to_nothing_makes_no_confirmed_records_older),
+        Scene(w::an_announcement_that_came_to_nothing_makes_no_confirmed_records_older),
     ),
     (Mutant::LogByMajority, "one log", Scene(s::a_log_is_begun_by_all_acceptors_together_and_by_no_fewer)),
     (

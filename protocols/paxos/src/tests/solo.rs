@@ -223,5 +223,10 @@ pub fn says(said: &[(Destination, Content)], what: impl Fn(&Content) -> bool) ->
 
 /// What one that votes tells one that has forgotten.
 pub fn recovered(told: Told, promised: Ballot) -> Content {
-    Content::Recovered(Box::new(Recovered { promised, told, founders: Vec::new(), began: Began::default() }))
+    Content::Recovered(Box::new(Recovered {
+        promised,
+        told,
+        founders: Vec::new(),
+        began: Began { all: std::iter::once(ME).collect(), ..Began::default() },
+    }))
 }

@@ -1,0 +1,254 @@
+//! Acceptors that start while their disks are away, and again once these are back.
+use super::put_back::{settles, world};
+use super::solo::{LOG, ME, Solo, ballot, beat, other, recovered};
+use super::world::{Disk, World};
+use crate::acceptor::Standing;
+use crate::ballot::{Ballot, Began, Incarnations};
+use crate::packet::{Beat, Content, Told};
+use crate::record::{LogStart, Record};
+use consort_types::{Incarnation, MemberId};
+
+/// An incarnation of node 0 that voted, or was about to.
+fn began(incarnation: u64, has_forgotten: bool) -> Began {
+    let mut began = Began::default();
+    began.note_voter(MemberId::new(0, incarnation), has_forgotten);
+    began
+}
+
+/// The records of the first incarnation of node 0.
+fn returned_start() -> Record {
+    let (promised, from) = Default::default();
+    Record::Checkpoint(Box::new(LogStart { log: LOG, founders: Vec::new(), began: began(1, false), promised, from }))
+}
+
+fn standing(world: &World, node: usize) -> &Standing {
+    &world.hosts[node].engine.acceptor().unwrap().standing
+}
+
+/// Node 0 starts with its disk away, has taken over what the others told, and announces itself to nobody yet.
+fn about_to_announce(seed: u64) -> World {
+    let mut world = world(seed, 3);
+    assert!(world.submit(1, 20));
+    settles(&mut world);
+    world.stop(0, Disk::Away);
+    world.restart(0);
+    while !matches!(standing(&world, 0), Standing::Announcing { .. }) {
+        world.step(100_000);
+    }
+    world
+}
+
+/// It is started again on the directory that it took over to, while one other has never heard of it.
+#[test]
+pub fn one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after_a_restart_too() {
+    //= X109 test
+    for seed in 1..6 {
+        let mut world = about_to_announce(seed);
+        [2, 0].into_iter().for_each(|node| world.stop(node, Disk::Kept));
+        world.restart(0);
+        world.run(3_000);
+        assert!(*standing(&world, 0) != Standing::Voting, "announced: only one other has noted it");
+        world.restart(2);
+        settles(&mut world);
+        assert!(world.submit(0, 20));
+        settles(&mut world);
+        // Whoever of the others is there knows of its votes.
+        world.stop(0, Disk::Away);
+        world.stop(1, Disk::Kept);
+        [0, 2].into_iter().for_each(|node| world.restart(node));
+        world.submit(2, 20);
+        world.run(3_000);
+        world.restart(1);
+        settles(&mut world);
+    }
+}
+
+/// One other has noted it, and the disk of the third is lost: what node 0 had before may be all that is left.
+#[test]
+fn nothing_is_given_up_for_one_that_may_not_have_voted() {
+    //= X109 test
+    for seed in 1..6 {
+        let mut world = about_to_announce(seed);
+        world.cut(0, 2);
+        world.run(200);
+        assert!(matches!(standing(&world, 0), Standing::Announcing { .. }));
+        world.stop(0, Disk::Away);
+        world.stop(2, Disk::Lost);
+        world.heal();
+        [0, 2].into_iter().for_each(|node| world.restart(node));
+        world.run(8_000);
+        assert!(world.restarts == 0 && world.hosts[0].engine.learner().next() > 0, "given up: {}", world.describe());
+        let trouble = world.hosts[0].engine.describe(consort_types::Instant(world.now));
+        assert!(trouble.contains("newest"), "{trouble}");
+    }
+}
+
+/// Two took over and voted one after the other, and both come back at once with what they had before: the third alone cannot
+/// make up for them.
+#[test]
+pub fn no_records_are_given_up_that_too_few_others_make_up_for() {
+    //= X35 test
+    let mut world = world(1, 3);
+    assert!(world.submit(1, 20));
+    settles(&mut world);
+    for node in [0, 2] {
+        world.stop(node, Disk::Away);
+        world.restart(node);
+        settles(&mut world);
+    }
+    [0, 2].into_iter().for_each(|node| world.stop(node, Disk::Away));
+    [0, 2].into_iter().for_each(|node| world.restart(node));
+    world.run(8_000);
+    assert!(world.restarts == 0, "given up: {}", world.describe());
+}
+
+/// Node 0 knows that incarnation 5 of node 1 voted, and hears incarnation 7, which follows 1.
+#[test]
+fn one_whose_disk_was_put_back_is_noted_by_no_one() {
+    //= X35 test
+    let mut began = began(1, false);
+    began.note_voter(MemberId::new(1, 5), false);
+    let start =
+        LogStart { log: LOG, founders: Vec::new(), began, promised: ballot(3, other(2)), from: Default::default() };
+    let mut solo = Solo::with(3, &[Record::Checkpoint(Box::new(start))]);
+    let said = Beat { follows: Incarnation(1), ..beat(Ballot::ZERO) };
+    solo.hand(MemberId::new(1, 7), Content::Beat(Box::new(said)));
+    assert!(!solo.records.contains(&Record::Voter(MemberId::new(1, 7))), "{:?}", solo.records);
+}
+
+/// Of five: node 3 noted it and forgot since, and the other witnesses know that.
+#[test]
+fn a_witness_that_has_forgotten_since_does_not_count() {
+    //= X109 test
+    let mut solo = Solo::blank(5);
+    for node in 1..4 {
+        solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))));
+        solo.hand(other(node), recovered(Told::default(), ballot(1, other(1))));
+    }
+    assert!(solo.announces());
+    solo.note_at(3);
+    let all: Incarnations = [MemberId::new(3, 2)].into_iter().collect();
+    let began = Began { all, ..Began::default() };
+    for node in 1..3 {
+        let noted = std::iter::once(ME).collect();
+        let said = Beat { noted, began: began.clone(), ..beat(Ballot::ZERO) };
+        solo.hand(other(node), Content::Beat(Box::new(said)));
+    }
+    assert!(!solo.votes());
+}
+
+/// One that knows nothing has read something in a log that the others leave for what they had before.
+#[test]
+fn one_that_knows_nothing_follows_a_majority_into_its_log() {
+    //= X100 test
+    let mut world = world(1, 3);
+    assert!(world.submit(1, 20));
+    settles(&mut world);
+    world.judge.off = true;
+    (0..3).for_each(|node| world.stop(node, Disk::Away));
+    (0..3).for_each(|node| world.restart(node));
+    world.run(3_000);
+    world.submit(1, 20);
+    world.run(500);
+    world.stop(1, Disk::Away);
+    world.stop(0, Disk::Lost);
+    world.restart(0);
+    world.run(2_000);
+    world.restart(1);
+    world.stop(2, Disk::Away);
+    world.restart(2);
+    world.run(5_000);
+    assert!(world.hosts[0].engine.log() == world.hosts[1].engine.log(), "{}", world.describe());
+}
+
+/// Daemons are started while the volumes of these nodes are not mounted, and again once they are.
+fn away(world: &mut World, nodes: &[u16]) {
+    for _ in 0..2 {
+        nodes.iter().for_each(|node| world.stop(*node, Disk::Away));
+        nodes.iter().for_each(|node| world.restart(*node));
+        world.run(3_000);
+    }
+}
+
+/// Acceptors with empty directories asked the third, and could not begin to vote: their records are still the newest.
+#[test]
+pub fn one_that_only_asked_makes_its_earlier_records_no_older() {
+    //= X109 test
+    for seed in 1..6 {
+        let mut world = world(seed, 3);
+        assert!(world.submit(1, 20));
+        settles(&mut world);
+        away(&mut world, &[1, 2]);
+        assert!(world.restarts == 0, "away: none voted meanwhile: {}", world.describe());
+        settles(&mut world);
+        assert!(world.submit(1, 20));
+        settles(&mut world);
+        // One alone does begin to vote, and its earlier records lack that.
+        away(&mut world, &[1]);
+        assert!(world.restarts == 1, "put back: {}", world.describe());
+        settles(&mut world);
+    }
+}
+
+/// One whose disk had come back was confirmed by one other, and votes. The third knows of an incarnation that had forgotten and
+/// announced itself: it cannot have voted, since both others would know it.
+#[test]
+pub fn an_announcement_that_came_to_nothing_makes_no_confirmed_records_older() {
+    //= X109 test
+    let says = |began| Content::Beat(Box::new(Beat { began, ..beat(Ballot::ZERO) }));
+    let returned = || {
+        let mut solo = Solo::with(3, &[returned_start()]);
+        assert!(!solo.votes());
+        solo.hand(other(1), says(Began::default()));
+        solo
+    };
+    let mut solo = returned();
+    while !solo.announces() {
+        solo.tick();
+        solo.hand(other(1), says(Began::default()));
+    }
+    solo.note_at(1);
+    assert!(solo.votes());
+    solo.hand(other(2), says(Began::default()));
+    let written = solo.records.len();
+    solo.hand(other(2), says(began(5, true)));
+    assert!(solo.votes() && solo.records.len() == written, "confirmed: it asks again what a majority relies on");
+    solo.hand(other(2), says(began(5, false)));
+    assert!(!solo.votes(), "put back: one that went on with its records needs less than both others");
+    // Where no other has confirmed it, it waits, and gives up what both others know to be older.
+    let mut solo = Solo::with(3, &[returned_start()]);
+    solo.hand(other(2), says(began(5, true)));
+    solo.rounds(1, 0);
+    assert!(!solo.votes() && !solo.engine.acceptor().unwrap().is_blank(), "doubtful: one of two others knows of it");
+    solo.hand(other(1), says(began(5, true)));
+    assert!(solo.engine.acceptor().unwrap().is_blank(), "put back: both others know of a later vote");
+}
+
+/// All begin another log while no disk is there. That says nothing of what they voted in the one they come back to.
+#[test]
+pub fn votes_in_another_log_make_no_records_older() {
+    //= X109 test
+    //= X101 test
+    for seed in 1..6 {
+        let mut world = world(seed, 3);
+        assert!(world.submit(1, 20));
+        settles(&mut world);
+        let log = world.hosts[0].engine.log();
+        world.judge.off = true;
+        let restart = |world: &mut World, nodes: &[u16]| {
+            nodes.iter().for_each(|node| world.stop(*node, Disk::Away));
+            nodes.iter().for_each(|node| world.restart(*node));
+            world.run(3_000);
+        };
+        restart(&mut world, &[0, 1, 2]);
+        assert_ne!(world.hosts[0].engine.log(), log);
+        // One by one they come back, and two of them are enough.
+        (0..2).for_each(|node| restart(&mut world, &[node]));
+        let votes = |world: &World, node: usize| world.hosts[node].engine.acceptor().unwrap().votes();
+        assert!(votes(&world, 0) && votes(&world, 1), "away: {}", world.describe());
+        restart(&mut world, &[2]);
+        settles(&mut world);
+        assert!(world.restarts == 0, "away: {}", world.describe());
+        assert!(world.hosts.iter().all(|host| host.engine.log() == log && host.engine.learner().next() > 0));
+    }
+}
