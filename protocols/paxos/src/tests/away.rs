@@ -25,7 +25,7 @@ fn standing(world: &World, node: usize) -> &Standing {
     &world.hosts[node].engine.acceptor().unwrap().standing
 }
 
-/// Node 0 starts with its disk away, has taken over what the others told, and announces itself to nobody yet.
+/// Node 0 starts with its disk away, has taken over what the others have, and no other knows of it yet.
 fn about_to_announce(seed: u64) -> World {
     let mut world = world(seed, 3);
     assert!(world.submit(1, 20));
@@ -38,7 +38,7 @@ fn about_to_announce(seed: u64) -> World {
     world
 }
 
-/// It is started again on the directory that it took over to, while one other has never heard of it.
+/// It is started again on the directory that it took over to, while one other knows nothing of it.
 #[test]
 pub fn one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after_a_restart_too() {
     //= X109 test
@@ -52,7 +52,7 @@ pub fn one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after
         settles(&mut world);
         assert!(world.submit(0, 20));
         settles(&mut world);
-        // Whoever of the others is there knows of its votes.
+        // The one that is there knows of its votes.
         world.stop(0, Disk::Away);
         world.stop(1, Disk::Kept);
         [0, 2].into_iter().for_each(|node| world.restart(node));
@@ -102,7 +102,7 @@ pub fn no_records_are_given_up_that_too_few_others_make_up_for() {
     assert!(world.restarts == 0, "given up: {}", world.describe());
 }
 
-/// Node 0 knows that incarnation 5 of node 1 voted, and hears incarnation 7, which follows 1.
+/// Node 0 knows that incarnation 5 of node 1 voted, and gets a beat of incarnation 7, which follows 1.
 #[test]
 fn one_whose_disk_was_put_back_is_noted_by_no_one() {
     //= X35 test
