@@ -1,7 +1,7 @@
 //! Promises and votes. What is said outside is said only once it is kept.
 use crate::ballot::{Ballot, Incarnations, Item};
 use crate::packet::Told;
-use consort_types::{Instant, MemberId};
+use consort_types::{Incarnation, Instant, MemberId};
 use consort_wire::pack::Body;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,9 @@ pub struct Accepted {
 /// | `Adopting` | `Announcing` | what was adopted is kept |
 /// | `Asking` | `Announcing` | enough others know of no vote after its records |
 /// | `Announcing` | `Voting` | enough others have noted this incarnation |
-/// | `Asking`, `Announcing`, `Voting` | `Blank` | another knows of a vote after its records |
+/// | `Asking`, `Announcing`, `Voting` | `Outdated` | another knows of a vote after its records |
+/// | `Outdated` | `Blank` | enough others vote to make up for its records |
+/// | `Asking` | `Blank` | the same, and a quorum of them knows that it may have voted after its records |
 /// | `Asking`, `Voting` | `Blank` | it has promised nothing, and others have begun another log |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -45,6 +47,11 @@ pub enum Standing {
     Asking {
         /// Enough others have answered, and it writes that down.
         answered: bool,
+    },
+    /// It has voted after its records, as another knows. They may be all that is left until others make up for them.
+    Outdated {
+        /// In which incarnation.
+        known: Incarnation,
     },
     /// It has all that it may have promised. It votes once enough others have noted that this incarnation is about to.
     Announcing {
@@ -103,7 +110,7 @@ impl Acceptor {
 
     /// Whether it has records and does not vote with them yet.
     pub const fn returns(&self) -> bool {
-        matches!(self.standing, Standing::Asking { .. } | Standing::Announcing { .. })
+        matches!(self.standing, Standing::Asking { .. } | Standing::Outdated { .. } | Standing::Announcing { .. })
     }
 
     /// Whether it may have forgotten what it promised.

@@ -14,6 +14,7 @@
 //! | 10 asker | a later incarnation of an acceptor (10), which has forgotten and asks |
 //! | 11 checkpoint | as 9; behind all incarnations those that voted with their records, and those that had forgotten |
 //! | 12 adopter | a later incarnation of an acceptor (10), which had forgotten, and votes or is about to |
+//! | 13 outdated | the incarnation (10) of this acceptor that has voted after these records |
 use crate::ballot::{Ballot, Began, Item, LogId};
 use crate::learner::Checkpoint;
 use crate::packet::{bounded, put_ballot, put_began, put_checkpoint, put_item, put_members};
@@ -37,6 +38,8 @@ pub enum Record {
     Adopter(MemberId),
     /// An acceptor has come back in this incarnation, has forgotten, and asks what it promised.
     Asker(MemberId),
+    /// This acceptor has voted after these records, in this incarnation.
+    Outdated(MemberId),
     /// No earlier ballot is heeded.
     Promised(Ballot),
     /// Promised and accepted in one.
@@ -89,6 +92,7 @@ impl Record {
             | Self::Voter(_)
             | Self::Adopter(_)
             | Self::Asker(_)
+            | Self::Outdated(_)
             | Self::Promised(_)
             | Self::Decided(_)
             | Self::Empty => None,
@@ -110,6 +114,7 @@ impl Record {
             Self::Voter(incarnation) => put_named(&mut out, 2, *incarnation),
             Self::Asker(incarnation) => put_named(&mut out, 10, *incarnation),
             Self::Adopter(incarnation) => put_named(&mut out, 12, *incarnation),
+            Self::Outdated(incarnation) => put_named(&mut out, 13, *incarnation),
             Self::Promised(ballot) => {
                 out.put_u8(3);
                 put_ballot(&mut out, *ballot);
@@ -155,6 +160,7 @@ impl Record {
             2 => Self::Voter(reader.member("incarnation")?),
             10 => Self::Asker(reader.member("incarnation")?),
             12 => Self::Adopter(reader.member("incarnation")?),
+            13 => Self::Outdated(reader.member("incarnation")?),
             3 => Self::Promised(read_ballot(&mut reader)?),
             4 => {
                 let ballot = read_ballot(&mut reader)?;

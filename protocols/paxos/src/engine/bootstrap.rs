@@ -15,7 +15,7 @@ impl Paxos {
     pub(super) fn acceptance(&self) -> Acceptance {
         match &self.acceptor {
             None => Acceptance::None,
-            Some(Acceptor { standing: Standing::Asking { .. }, .. }) => Acceptance::Asking,
+            Some(Acceptor { standing: Standing::Asking { .. } | Standing::Outdated { .. }, .. }) => Acceptance::Asking,
             Some(Acceptor { standing: Standing::Announcing { .. }, .. }) => Acceptance::Announcing,
             Some(acceptor) if !acceptor.votes() => Acceptance::Blank,
             Some(acceptor) if acceptor.is_fresh() => Acceptance::Fresh,

@@ -235,6 +235,7 @@ impl Paxos {
             Some(Standing::Asking { .. } | Standing::Announcing { .. }) => {
                 "acceptor that asks whether its records are the newest"
             }
+            Some(Standing::Outdated { .. }) => "acceptor whose records are older than what it voted for",
             Some(Standing::Voting) => "acceptor",
         };
         let leader = self.leader.as_ref().map_or("nobody".into(), |lead| lead.ballot.to_string());

@@ -1,11 +1,11 @@
 //! What the disk holds from an earlier incarnation.
 use super::retention::Ledger;
 use super::{Paxos, Then};
-use crate::acceptor::Accepted;
+use crate::acceptor::{Accepted, Standing};
 use crate::ballot::{Ballot, Began, Item};
 use crate::record::{LogStart, Record};
 use bytes::Bytes;
-use consort_types::{Instant, Ticket};
+use consort_types::{Incarnation, Instant, Ticket};
 use consort_wire::pack::Body;
 use std::collections::BTreeMap;
 
@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 struct Replayed {
     start: Option<LogStart>,
     began: Began,
+    outdated: Option<Incarnation>,
     promised: Ballot,
     accepted: BTreeMap<u64, Accepted>,
     learnt: BTreeMap<u64, (Item, Option<Body>)>,
@@ -36,6 +37,7 @@ impl Replayed {
             Record::Asker(incarnation) => {
                 self.began.all.note(incarnation);
             }
+            Record::Outdated(known) => self.outdated = Some(known.incarnation),
             Record::Promised(ballot) => self.promised = self.promised.max(ballot),
             Record::Accepted { ballot, at, item, body } => {
                 self.promised = self.promised.max(ballot);
@@ -93,6 +95,9 @@ impl Paxos {
             acceptor.accepted = disk.accepted.split_off(&first);
         }
         self.begin_to_ask(self.began.voters().latest(self.me.node));
+        if let (Some(known), Some(acceptor)) = (disk.outdated, &mut self.acceptor) {
+            acceptor.standing = Standing::Outdated { known };
+        }
         // One by one: a value that was decided twice is held for each of its instances.
         for (at, (item, body)) in decided {
             self.remember(item.clone(), body);

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 enum Records {
     /// Enough others know of no later vote.
     Newest,
-    /// A later incarnation has voted, as this node knows.
-    Older { by: MemberId, known: Incarnation },
+    /// A later incarnation that had forgotten may have voted.
+    Older { known: Incarnation },
     /// Too few have answered; or some know of an incarnation that had forgotten, and too few to say whether it voted.
     Doubtful { by: Option<(MemberId, Incarnation)>, known_to: usize },
 }
@@ -66,6 +66,7 @@ impl Paxos {
     pub(super) fn return_to_vote(&mut self, now: Instant) {
         match self.acceptor.as_ref().map(|acceptor| &acceptor.standing) {
             Some(Standing::Asking { answered: false }) => self.end_asking(now),
+            Some(Standing::Outdated { known }) => self.give_records_up(now, *known),
             Some(Standing::Announcing { .. }) => self.end_announcing(now),
             _ => {}
         }
@@ -78,23 +79,18 @@ impl Paxos {
 
     /// What the others know of the records that this node has come back with.
     fn judge_records(&self, now: Instant) -> Records {
-        //= X35
         //= X109
         if crate::mutated!(self.config, PutBackVotes) {
             return Records::Newest;
         }
         let me = self.me.node;
-        let mut near = self.peers.values().filter(|peer| peer.log == self.log && self.is_mutual(peer, now));
-        if let Some(peer) = near.find(|peer| self.is_lacked(peer.beat.began.voted.latest(me))) {
-            return Records::Older { by: peer.member, known: peer.beat.began.voted.latest(me) };
-        }
         let adopter = |peer: &&Peer| self.is_lacked(peer.beat.began.adopted.latest(me));
         let (know, others): (Vec<_>, Vec<_>) = self.answers(now).partition(adopter);
         let waited = now.since(self.started) >= self.config.lease;
         let all = know.len() + others.len() == self.config.acceptors.len() - 1;
         match know.last() {
             Some(peer) if know.len() >= self.config.quorum() => {
-                Records::Older { by: peer.member, known: peer.beat.began.adopted.latest(me) }
+                Records::Older { known: peer.beat.began.adopted.latest(me) }
             }
             // A quorum of the others would know of its votes.
             _ if others.len() >= self.answers_needed() && (waited || all) => Records::Newest,
@@ -107,7 +103,7 @@ impl Paxos {
 
     fn end_asking(&mut self, now: Instant) {
         match self.judge_records(now) {
-            Records::Older { by, known } => return self.give_records_up(now, by, known),
+            Records::Older { known } => return self.give_records_up(now, known),
             Records::Newest if self.has_room() => {}
             Records::Newest | Records::Doubtful { .. } => return,
         }
@@ -119,7 +115,7 @@ impl Paxos {
     }
 
     /// The records are older than a vote: they count as lost, once the others can make up for them.
-    fn give_records_up(&mut self, now: Instant, by: MemberId, known: Incarnation) {
+    fn give_records_up(&mut self, now: Instant, known: Incarnation) {
         //= X35
         let votes = |peer: &&Peer| matches!(peer.beat.acceptor, Acceptance::Fresh | Acceptance::Ready);
         if self.answers(now).filter(votes).count() < self.config.quorum() && !crate::mutated!(self.config, GivenUpAlone)
@@ -129,7 +125,7 @@ impl Paxos {
         let Some(acceptor) = &mut self.acceptor else { return };
         acceptor.standing = Standing::Blank { answers: BTreeMap::new() };
         let cause = format!(
-            "the records of this node end at its incarnation {}, and {by} knows that incarnation {known} has voted, so that \
+            "the records of this node end at its incarnation {}, and others know that incarnation {known} has voted, so that \
              they were put back from a copy or a snapshot: they count as lost, and the other acceptors are asked",
             self.follows
         );
@@ -147,7 +143,7 @@ impl Paxos {
 
     /// The records are the newest, and this incarnation's name is among them.
     pub(super) fn announce_return(&mut self, now: Instant) {
-        if self.acceptor.as_ref().is_some_and(Acceptor::returns) {
+        if matches!(self.acceptor, Some(Acceptor { standing: Standing::Asking { answered: true }, .. })) {
             let (has_adopted, quorum) = (self.has_adopted(), self.config.quorum());
             self.announce(now, if has_adopted { quorum } else { quorum - 1 }, has_adopted);
         }
@@ -237,23 +233,27 @@ impl Paxos {
         let known = beat.began.latest_voter(self.me.node, !crate::mutated!(self.config, ConfirmedUndone));
         let is_of_log = log == self.log || crate::mutated!(self.config, AnyLogsVoters);
         let is_older = self.is_lacked(known) && is_of_log && beat.hears.contains(&self.me);
-        let votes = |acceptor: &Acceptor| matches!(acceptor.standing, Standing::Voting | Standing::Announcing { .. });
-        if !is_older || !self.acceptor.as_ref().is_some_and(votes) || crate::mutated!(self.config, PutBackVotes) {
+        let counts = |acceptor: &Acceptor| {
+            matches!(acceptor.standing, Standing::Asking { .. } | Standing::Announcing { .. } | Standing::Voting)
+        };
+        if !is_older || !self.acceptor.as_ref().is_some_and(counts) || crate::mutated!(self.config, PutBackVotes) {
             return;
         }
         if !matches!(self.role, Role::Follower { .. }) {
             self.rest(now);
         }
         if let Some(acceptor) = &mut self.acceptor {
-            acceptor.standing = Standing::Asking { answered: false };
+            acceptor.standing = Standing::Outdated { known };
         }
+        // The one that knows of it may be away when this node starts again.
+        self.keep(now, &Record::Outdated(MemberId { incarnation: known, ..self.me }), Then::Rest);
     }
 
     /// What keeps this node from taking part until a person does something, if anything does for long.
     pub(super) fn trouble(&self, now: Instant) -> Option<String> {
-        let asks =
-            self.acceptor.as_ref().is_some_and(|acceptor| acceptor.standing == Standing::Asking { answered: false });
-        if !asks || now.since(self.started) < LASTS {
+        let standing = &self.acceptor.as_ref()?.standing;
+        let waits = matches!(standing, Standing::Asking { answered: false } | Standing::Outdated { .. });
+        if !waits || now.since(self.started) < LASTS {
             return None;
         }
         let said: Vec<NodeId> = self.answers(now).map(|peer| peer.member.node).collect();
@@ -261,9 +261,13 @@ impl Paxos {
         let silent: Vec<_> = silent.map(NodeId::to_string).collect();
         let start = if silent.is_empty() { String::new() } else { format!("; start {}", silent.join(" and ")) };
         let (needed, quorum) = (self.answers_needed(), self.config.quorum());
-        match self.judge_records(now) {
-            Records::Older { by, known } => Some(format!(
-                "the votes of this node are older than its incarnation {known}, of which {by} knows that it voted: they count as \
+        let records = match standing {
+            Standing::Outdated { known } => Records::Older { known: *known },
+            _ => self.judge_records(now),
+        };
+        match records {
+            Records::Older { known } => Some(format!(
+                "the votes of this node are older than its incarnation {known}, which others know to have voted: they count as \
                  lost once {quorum} of the other acceptors vote{start}; if incarnation {known} had another directory that is \
                  still there, end this daemon and give it that one"
             )),

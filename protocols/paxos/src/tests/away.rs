@@ -4,7 +4,7 @@ use super::solo::{LOG, ME, Solo, ballot, beat, other, recovered};
 use super::world::{Disk, World};
 use crate::acceptor::Standing;
 use crate::ballot::{Ballot, Began, Incarnations};
-use crate::packet::{Beat, Content, Told};
+use crate::packet::{Acceptance, Beat, Content, Told};
 use crate::record::{LogStart, Record};
 use consort_types::{Incarnation, MemberId};
 
@@ -213,8 +213,19 @@ pub fn an_announcement_that_came_to_nothing_makes_no_confirmed_records_older() {
     let written = solo.records.len();
     solo.hand(other(2), says(began(5, true)));
     assert!(solo.votes() && solo.records.len() == written, "confirmed: it asks again what a majority relies on");
-    solo.hand(other(2), says(began(5, false)));
+    solo.hand(
+        other(2),
+        Content::Beat(Box::new(Beat { acceptor: Acceptance::Asking, began: began(5, false), ..beat(Ballot::ZERO) })),
+    );
     assert!(!solo.votes(), "put back: one that went on with its records needs less than both others");
+    // It does not forget that in its next incarnation, where another confirms its records.
+    let records: Vec<_> = std::iter::once(returned_start()).chain(solo.records).collect();
+    let mut again = Solo::with(3, &records);
+    for _ in 0..40 {
+        again.tick();
+        again.hand(other(1), says(Began::default()));
+    }
+    assert!(!again.votes() && !again.announces(), "put back: it knew");
     // Where no other has confirmed it, it waits, and gives up what both others know to be older.
     let mut solo = Solo::with(3, &[returned_start()]);
     solo.hand(other(2), says(began(5, true)));

@@ -167,6 +167,7 @@ fn records_read_back_and_no_mutation_panics() {
         Record::Voter(MemberId::new(2, 8)),
         Record::Asker(MemberId::new(2, 9)),
         Record::Adopter(MemberId::new(2, 10)),
+        Record::Outdated(MemberId::new(2, 11)),
         Record::Promised(BALLOT),
         Record::Decided(12),
     ];
