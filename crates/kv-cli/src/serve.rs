@@ -55,11 +55,8 @@ applied. Prints a line that begins with `ready:` once it is up to date.
   --copy N           be the copy that has this number, because its
                      directory is lost or not used any more [with --durable
                      that of the daemon's node]
-  --force            once: what this server has counts as all that is left.
-                     With --durable it goes on though a majority of the
-                     directories is lost. Where daemons that keep an order lost
-                     it and began another one, that begins with this server's
-                     state, and the others start with empty directories
+  --force            with --durable, once: go on though a majority of the
+                     directories is lost; what only those had is lost
   --transfer IP:PORT where servers on other machines fetch checkpoints of this
                      one, the partitions at ports from PORT on;
                      who connects there can read the store
@@ -201,6 +198,11 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
     let store = &options.store;
     if store.durable && store.copies == 0 {
         return Err(Failure::usage("--durable: say how many copies there are, for example --copies 3"));
+    }
+    if store.force && !store.durable {
+        return Err(Failure::usage(
+            "--force: only servers with --durable can be forced; the runbook docs/runbooks/store.md says what else helps",
+        ));
     }
     Ok(options)
 }
@@ -350,7 +352,7 @@ mod tests {
         assert!(problem("--memory 1KiB").starts_with("--memory: `1KiB` does not fit"));
         assert!(problem("--log-bytes 1KiB").starts_with("--log-bytes: `1KiB` does not fit"));
         assert!(problem("main").contains("is not an option"));
-        assert!(problem("--durable").contains("--copies 3"));
+        assert!(problem("--durable").contains("--copies 3") && problem("--force").contains("--durable"));
     }
 
     #[test]

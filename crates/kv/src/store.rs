@@ -31,7 +31,7 @@ pub struct StoreOptions {
     pub founders: usize,
     /// Where the order forgets: a write is answered once a majority of the copies has synced it.
     pub durable: bool,
-    /// What this server has counts as all that is left, once: see `consort_replica::Options::force`.
+    /// A server that is durable goes on without what is missing, once.
     pub force: bool,
     /// How many copies of the store there are, where the order lasts or servers are durable; 0 for as many as there are daemons
     /// that vote.

@@ -17,8 +17,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How files are called, with what orders them behind it.
 const NAME: &str = "checkpoint-";
-/// How directories begin that have checkpoints of an earlier order.
-const EARLIER: &str = "adopted-";
 /// A checkpoint that is being written.
 const UNFINISHED: &str = "unfinished";
 /// So many are kept.
@@ -142,51 +140,6 @@ impl Checkpoints {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
-
-    /// Where the checkpoints of an order are, with its name, that is lost: another order is to begin with the newest of them.
-    ///
-    /// # Errors
-    /// The system's; that there are such directories of several orders.
-    pub fn earlier(&self) -> io::Result<Option<PathBuf>> {
-        let entries = fs::read_dir(&self.directory)?.collect::<Result<Vec<_>, _>>()?;
-        let is_one = |path: &PathBuf| {
-            path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(EARLIER))
-                && path.is_dir()
-        };
-        let mut all: Vec<_> = entries.into_iter().map(|entry| entry.path()).filter(is_one).collect();
-        match (all.pop(), all.is_empty()) {
-            (one, true) => Ok(one),
-            (_, false) => Err(bad(
-                "there are several directories `adopted-...` in it; move away those that are not to be adopted",
-            )),
-        }
-    }
-
-    /// Moves all checkpoints, which are of this order, into a directory with its name, oldest first, and then the files that are named.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn move_apart(&self, order: u64, others: &[&str]) -> io::Result<()> {
-        let apart = self.directory.join(format!("{EARLIER}{order:016x}"));
-        fs::create_dir_all(&apart)?;
-        let others = others.iter().map(|name| self.directory.join(name));
-        for file in files(&self.directory)?.into_iter().chain(others) {
-            fs::rename(&file, apart.join(file.file_name().unwrap_or_default()))?;
-        }
-        File::open(&apart)?.sync_all()?;
-        File::open(&self.directory)?.sync_all()
-    }
-}
-
-/// The newest checkpoint of a directory that no replica uses; the machine takes its state.
-///
-/// # Errors
-/// As of [`Checkpoints::load`].
-pub(crate) fn load_from<M: StateMachine, H: CheckpointHead>(
-    directory: &Path,
-    machine: &mut M,
-) -> io::Result<Option<H>> {
-    Checkpoints::open(directory)?.load(machine)
 }
 
 /// Writes one; the oldest go. For a separate thread. Counts in `written` the bytes that it has written, so that others see

@@ -439,14 +439,13 @@ impl Engine {
                 self.held.push_back(Effect::Passed { number });
             }
             Frame::Cut { origin, number } => self.held.push_back(Effect::Cut { origin, number }),
-            // The last four are of other kinds of replicas.
+            // The last three are of other kinds of replicas.
             Frame::Command { .. }
             | Frame::Mark { .. }
             | Frame::Claim(_)
             | Frame::Open { .. }
             | Frame::Numbered { .. }
-            | Frame::Said(_)
-            | Frame::Adopt(_) => {}
+            | Frame::Said(_) => {}
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
             Frame::Gone { id, peer } => {

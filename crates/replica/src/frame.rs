@@ -22,7 +22,6 @@ const CLAIM: u8 = 7;
 const OPEN: u8 = 8;
 const NUMBERED: u8 = 9;
 const SAID: u8 = 10;
-const ADOPT: u8 = 11;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,19 +67,6 @@ pub enum Frame {
     },
     /// Between durable copies.
     Said(Box<Said>),
-    /// On an order that lasts: the history begins with this state, if no command has counted before.
-    Adopt(Adopted),
-}
-
-/// A state that an order which is lost had. Replicas are what the order says up to there, so two with one name are equal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Adopted {
-    /// Names that order.
-    pub order: u64,
-    /// The first position there that the state lacks.
-    pub next: Place,
-    /// How many commands are in it.
-    pub applied: u64,
 }
 
 /// Who goes on in a new view says on what. Where two lines go on in one view, the later one counts.
@@ -194,12 +180,6 @@ impl Frame {
                 out.put_u8(SAID);
                 said.put(&mut out);
             }
-            Self::Adopt(adopted) => {
-                out.put_u8(ADOPT);
-                out.put_u64(adopted.order);
-                put_place(&mut out, adopted.next);
-                out.put_u64(adopted.applied);
-            }
         }
         out.freeze()
     }
@@ -230,10 +210,6 @@ impl Frame {
                 return Ok(Self::Numbered { origin, epoch, number, body: bytes.slice(reader.at()..) });
             }
             SAID => Self::Said(Box::new(Said::read(&mut reader, bytes)?)),
-            ADOPT => {
-                let (order, next) = (reader.u64("order")?, read_place(&mut reader)?);
-                Self::Adopt(Adopted { order, next, applied: reader.u64("applied")? })
-            }
             _ => return Err(Malformed { what: "kind", at: 0 }),
         };
         reader.end("end of frame")?;
@@ -368,7 +344,6 @@ mod tests {
                 body: Bytes::from_static(b"set"),
             },
             Frame::Said(Box::new(Said::Synced { term: 4, copy: 2, index: 8 })),
-            Frame::Adopt(Adopted { order: 1 << 63, next: Place { position: 5, index: 2 }, applied: 4 }),
         ]
     }
 

@@ -15,9 +15,8 @@ pub(crate) mod seat;
 mod tests;
 mod transfer;
 
-use crate::checkpoint::{Checkpoints, load_from};
+use crate::checkpoint::Checkpoints;
 use crate::durable::{OwnLog, Wanted};
-use crate::frame::Adopted;
 use crate::line::Origin;
 use crate::machine::StateMachine;
 use crate::options::{Error, Options};
@@ -52,8 +51,6 @@ pub(crate) struct Beginning {
     head: Option<Head>,
     /// The heads of all checkpoints that are whole, oldest first.
     heads: Vec<Head>,
-    /// What the machine has is to be the beginning of the daemons' order, if that is another one.
-    adopts: Option<Adopted>,
 }
 
 /// Connects to the first daemon that can be reached, and asks what kind of order it keeps.
@@ -101,10 +98,9 @@ impl Beginning {
     pub fn load<M: StateMachine>(
         link: Link,
         checkpoints: Checkpoints,
-        options: &Options,
+        is_durable: bool,
         machine: &mut M,
     ) -> Result<Self, Error> {
-        let is_durable = options.durable;
         let directory = checkpoints.directory().to_owned();
         let failed = |error: io::Error| Error::directory(&directory, &error);
         let identity = Identity::load(&directory).map_err(failed)?;
@@ -136,15 +132,7 @@ impl Beginning {
             };
             return Err(Error::Checkpoints { directory, why });
         }
-        //= RS14
-        let has_begun = head.as_ref().is_some_and(|head| head.progress.applied > 0);
-        let adopts = match checkpoints.earlier().map_err(failed)?.filter(|_| !has_begun && !is_durable) {
-            Some(earlier) => load_from(&earlier, machine).map_err(|error| Error::directory(&earlier, &error))?,
-            None => head.clone().filter(|_| options.force && !is_durable),
-        };
-        let adopts =
-            adopts.map(|Head { order, progress: Progress { next, applied, .. }, .. }| Adopted { order, next, applied });
-        Ok(Self { link, checkpoints, identity, head, heads, adopts })
+        Ok(Self { link, checkpoints, identity, head, heads })
     }
 
     /// How many commands are in the state that the machine took.
@@ -164,7 +152,7 @@ impl Beginning {
         origin: Origin,
         requests: Receiver<Request>,
     ) -> Result<(), Error> {
-        let Self { link, checkpoints, identity, head, heads, adopts } = self;
+        let Self { link, checkpoints, identity, head, heads } = self;
         let directory = checkpoints.directory().to_owned();
         if options.founders > 1 {
             tracing::warn!("group {group}: founders mean nothing here: copies count instead");
@@ -204,7 +192,6 @@ impl Beginning {
             name,
             address,
             has_state,
-            adopts,
             mark,
             shared_directory,
             source,

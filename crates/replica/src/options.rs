@@ -28,9 +28,7 @@ pub struct Options {
     /// This replica goes on with what it has, though others that may know more are missing. For the operator who knows
     /// that they never come back: what only they had is lost. It makes up for the missing alone: of those that are there
     /// in the same history, the furthest goes on. It counts once, until this replica is up to date. Durable replicas go on so
-    /// though a majority of the directories is lost, once all copies are there; the best log of theirs counts. Where an order
-    /// that lasts is lost and the daemons began another one, that begins with the state of this replica's directory, if no
-    /// command has counted there before.
+    /// though a majority of the directories is lost, once all copies are there; the best log of theirs counts.
     pub force: bool,
     /// What becomes of commands meanwhile.
     pub outside: Outside,

@@ -86,7 +86,7 @@ impl<M: StateMachine> Replica<M> {
         }
         //= RS03
         let checkpoints = checkpoints.ok_or(Error::NoDirectory)?;
-        let beginning = Beginning::load(link, checkpoints, &options, &mut machine)?;
+        let beginning = Beginning::load(link, checkpoints, options.durable, &mut machine)?;
         let origin = Origin(random());
         let (replica, receiver) = Self::handle(machine, group, origin, beginning.applied())?;
         beginning.run(group.clone(), options, Arc::clone(&replica.shared), origin, receiver)?;

@@ -4,7 +4,7 @@
 pub mod lasting {
     #[cfg(any(test, feature = "mutants"))]
     pub use crate::lasting::broken::Mutant;
-    pub use crate::lasting::engine::{Adoption, Effect, Engine, Progress};
+    pub use crate::lasting::engine::{Effect, Engine, Progress};
     pub use crate::lasting::identity::Identity;
     pub use crate::lasting::keeping::Kept;
     pub use crate::lasting::origins::Origins;

@@ -14,7 +14,5 @@ consort_types::mutants!(
     NextKeptLate "keeps a later position than its state has",
     LostAsUnsent "sends commands again that a checkpoint of another has",
     UnknownForgotten "does not say that the fate of a command is unknown",
-    AdoptsLate "begins the history again with a state that is adopted behind commands",
-    AdoptsAny "goes on with its own state where another one was adopted",
     MarksUnsent "does not send the mark of those who read again",
 );

@@ -1,5 +1,4 @@
 //! The thread that runs a replica whose history is a log that lasts: connection, engine, machine, checkpoints.
-mod adopt;
 mod consume;
 mod keep;
 mod own;
@@ -10,7 +9,7 @@ use super::link::Link;
 use super::transfer::{Fetched, Served};
 use crate::checkpoint::Checkpoints;
 use crate::durable::OwnLog;
-use crate::frame::{Adopted, Frame};
+use crate::frame::Frame;
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
@@ -57,8 +56,6 @@ pub(crate) struct Parts<M> {
     pub address: String,
     /// The machine took the state of a checkpoint.
     pub has_state: bool,
-    /// And what it took is to be the beginning of the daemons' order, if that is another one.
-    pub adopts: Option<Adopted>,
     /// What copies of the directory do not share.
     pub mark: u128,
     /// Where all servers of the group keep a checkpoint for those that lack one.
@@ -334,7 +331,6 @@ impl<M: StateMachine> Driver<M> {
                     tracing::info!("the replica of group {} is up to date", self.parts.group);
                     self.parts.shared.told_current(true, &missed());
                 }
-                Effect::Adoption(adoption) => self.take_adoption(adoption)?,
             }
         }
         Ok(())

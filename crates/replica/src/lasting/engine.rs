@@ -3,7 +3,7 @@
 //! The log is the history. What the machine is at a position follows from the log up to there alone, so there is no
 //! election, and no replica waits for another one: each consumes the log from its checkpoint on.
 use super::origins::{Epoch, Origins};
-use crate::frame::{Adopted, Frame};
+use crate::frame::Frame;
 use crate::line::Origin;
 use crate::shared::CutId;
 use bytes::Bytes;
@@ -39,19 +39,6 @@ pub enum Effect {
     Lost { number: u64, applied: bool },
     /// All that was in the log when this replica began is applied, and its commands count from now on.
     Serves,
-    /// The history begins with the state of an earlier order, or will not.
-    Adoption(Adoption),
-}
-
-/// What became of a state that was to be adopted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Adoption {
-    /// The history begins with the state that the machine has.
-    Counts(Adopted),
-    /// It begins with a state that this replica lacks: a checkpoint of another has it, which ends behind this position.
-    IsElsewhere { state: Adopted, at: Place },
-    /// It has begun otherwise, with this state or with commands: what the machine has counts nowhere.
-    ComesLate { own: Adopted, first: Option<Adopted> },
 }
 
 /// How far the state is, and who numbers commands in it: what a checkpoint has in front of the machine.
@@ -91,8 +78,6 @@ pub struct Engine {
     mark: u64,
     mark_waits: bool,
     connected: bool,
-    /// The machine has this state of an earlier order, and the log does not say yet whether the history begins with it.
-    adopts: Option<Adopted>,
     effects: VecDeque<Effect>,
     #[cfg(any(test, feature = "mutants"))]
     broken: Option<Mutant>,
@@ -112,21 +97,10 @@ impl Engine {
             mark: 0,
             mark_waits: false,
             connected: false,
-            adopts: None,
             effects: VecDeque::new(),
             #[cfg(any(test, feature = "mutants"))]
             broken: None,
         }
-    }
-
-    /// The machine has a state of an earlier order, with which the history is to begin; no command of it is consumed yet.
-    pub fn adopt(&mut self, state: Adopted, progress: Progress) {
-        (self.progress, self.adopts) = (progress, Some(state));
-    }
-
-    /// Whether the machine's state may come to nothing: no checkpoint is made of it.
-    pub const fn is_adopting(&self) -> bool {
-        self.adopts.is_some()
     }
 
     pub fn next_effect(&mut self) -> Option<Effect> {
@@ -170,7 +144,6 @@ impl Engine {
     pub fn on_connected(&mut self) {
         //= RS07
         self.connected = true;
-        self.effects.extend(self.adopts.map(|state| Effect::Send(Frame::Adopt(state))));
         match self.opening {
             Opening::Awaited => self.effects.push_back(Effect::Send(Frame::Open { origin: self.origin })),
             Opening::Applied(_) if broken!(self, UnsentAgain) => {}
@@ -193,11 +166,6 @@ impl Engine {
         if at < self.progress.next && !broken!(self, ReadTwice) {
             return;
         }
-        if let Frame::Adopt(state) = &frame
-            && !self.has_adopted(*state, at)
-        {
-            return;
-        }
         self.progress.next = next;
         match frame {
             Frame::Open { origin } => self.on_opening(origin, at),
@@ -209,25 +177,6 @@ impl Engine {
             Frame::Cut { origin, number } => self.effects.push_back(Effect::Cut((origin, number))),
             _ => {}
         }
-    }
-
-    /// The history is to begin with this state. Returns whether the machine is as the log says behind that.
-    fn has_adopted(&mut self, state: Adopted, at: Place) -> bool {
-        //= RS14
-        if self.progress.applied > 0 && !broken!(self, AdoptsLate) {
-            return true;
-        }
-        let is_own = self.adopts == Some(state) || broken!(self, AdoptsAny) && self.adopts.is_some();
-        let adoption = match self.adopts {
-            Some(_) if is_own => Adoption::Counts(state),
-            Some(own) => Adoption::ComesLate { own, first: Some(state) },
-            None => Adoption::IsElsewhere { state, at },
-        };
-        self.effects.push_back(Effect::Adoption(adoption));
-        if is_own {
-            (self.adopts, self.progress.applied) = (None, state.applied);
-        }
-        is_own
     }
 
     /// Nothing of the group is between the state and this position.
@@ -273,19 +222,15 @@ impl Engine {
         if !self.progress.origins.count(origin, epoch, number, at) {
             return;
         }
-        let late = self.adopts.take().map(|own| Adoption::ComesLate { own, first: None });
-        self.effects.extend(late.map(Effect::Adoption));
         self.progress.applied += 1;
         let own = (origin == self.origin).then_some(number + self.before);
         own.into_iter().for_each(|own| drop(self.unapplied.remove(&own)));
         self.effects.push_back(Effect::Apply { at: self.progress.applied, own, body });
     }
 
-    /// The machine took a later state, made by others, unless it is to be adopted and the history has not begun there. Those of its commands that are in it had its effect there.
+    /// The machine took a later state, made by others. Those of its commands that are in it had its effect there.
     pub fn on_checkpoint(&mut self, progress: Progress) {
         //= RS07
-        // One in which the history has not begun is no reason to give up what it is to begin with.
-        self.adopts = self.adopts.filter(|_| progress.applied == 0);
         self.progress = progress;
         let Opening::Applied(epoch) = self.opening else { return self.open_behind() };
         let last = self.progress.origins.last(self.origin, epoch);

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 const MAGIC: &[u8; 8] = b"CONSRID1";
-pub(super) const NAME: &str = "identity";
+const NAME: &str = "identity";
 
 /// Whose directory it is.
 #[derive(Clone, Debug, PartialEq, Eq)]

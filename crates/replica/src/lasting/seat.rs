@@ -103,8 +103,7 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
         return Choice::Refuse(format!(
             "the directory {directory} has a state of the order {:016x}, and the daemons keep the order {:016x}, which was \
              begun without it: they lost their votes, or they are another cluster. Have the daemons take up their old state \
-             directories. Only if those are lost for good, start the server with the newest state with `--force`, and the \
-             others with empty directories: the order begins with that state",
+             directories; only if those are lost for good, move this directory away to begin with what the daemons have",
             identity.order, copies.order
         ));
     }

@@ -1,9 +1,9 @@
 //! A random model of whole engines: servers that are killed, daemons that are lost with messages under way, checkpoints,
 //! transfers. An oracle consumes the whole log; each server must agree with it at its position.
 use super::broken::Mutant;
-use super::engine::{Adoption, Effect, Engine, Progress};
+use super::engine::{Effect, Engine, Progress};
 use super::origins::Origins;
-use crate::frame::{Adopted, Frame};
+use crate::frame::Frame;
 use crate::line::Origin;
 use bytes::Bytes;
 use consort::Place;
@@ -28,20 +28,6 @@ struct Server {
     connection: Option<usize>,
     /// The identity of each call, by its number.
     calls: BTreeMap<u64, u64>,
-    /// A state of an earlier order, until one of this order is on disk: the history is to begin with it.
-    earlier: Option<Adopted>,
-    /// The history began with a state that it lacks, at this position.
-    lacks: Option<Place>,
-}
-
-/// A state of the earlier order.
-const fn earlier(applied: u64) -> Adopted {
-    Adopted { order: 1, next: Place::at(applied), applied }
-}
-
-/// The commands that are in it.
-fn commands_of(state: Adopted) -> Vec<u64> {
-    (0..state.applied).map(|number| 1_000_000 + number).collect()
 }
 
 struct World {
@@ -69,8 +55,6 @@ impl World {
             read: 0,
             connection: None,
             calls: BTreeMap::new(),
-            earlier: None,
-            lacks: None,
         };
         Self {
             rng: Rng::new(seed),
@@ -93,27 +77,19 @@ impl World {
     fn start(&mut self, at: usize) {
         self.origins += 1 << 64;
         let server = &mut self.servers[at];
-        let mut engine = Engine::new(Origin(self.origins), server.disk.progress.clone()).with_broken(self.broken);
-        server.applied.clone_from(&server.disk.applied);
-        if let Some(state) = server.earlier.filter(|_| server.disk.progress.applied == 0) {
-            engine.adopt(state, server.disk.progress.clone());
-            server.applied = commands_of(state);
-        }
+        let engine = Engine::new(Origin(self.origins), server.disk.progress.clone()).with_broken(self.broken);
         server.engine = Some(engine);
-        server.lacks = None;
         self.marks[at].clear();
+        server.applied.clone_from(&server.disk.applied);
         server.read = self.log.partition_point(|(at, ..)| *at < server.disk.progress.next);
         server.calls.clear();
         server.connection = None;
     }
 
     fn connect(&mut self, at: usize) {
-        if self.servers[at].read < self.trimmed || self.servers[at].lacks.is_some() {
+        if self.servers[at].read < self.trimmed {
             self.servers[at].engine.iter_mut().for_each(Engine::on_lost);
             self.transfer(at);
-        }
-        if self.servers[at].lacks.is_some() {
-            return;
         }
         self.connections.push(VecDeque::new());
         let connection = self.connections.len() - 1;
@@ -130,15 +106,10 @@ impl World {
     fn transfer(&mut self, at: usize) {
         let first = self.log.get(self.trimmed).map_or(Place::at(u64::MAX), |(at, ..)| *at);
         let best = self.servers.iter().map(|server| &server.disk).max_by_key(|disk| disk.progress.next).cloned();
-        let lacks = self.servers[at].lacks;
-        let fits = |disk: &Disk| disk.progress.next >= first && lacks.is_none_or(|place| disk.progress.next > place);
-        let Some(best) = best.filter(fits) else { return };
+        let Some(best) = best.filter(|disk| disk.progress.next >= first) else { return };
         let server = &mut self.servers[at];
-        server.lacks = None;
         server.disk = best.clone();
-        if best.progress.applied > 0 || !server.engine.as_ref().is_some_and(Engine::is_adopting) {
-            server.applied = best.applied;
-        }
+        server.applied = best.applied;
         server.read = self.log.partition_point(|(at, ..)| *at < best.progress.next);
         server.engine.iter_mut().for_each(|engine| engine.on_checkpoint(best.progress.clone()));
         self.act(at);
@@ -167,15 +138,7 @@ impl World {
                     assert!(!applied || server.applied.contains(&id), "{id} was said to be applied");
                 }
                 Effect::Passed { mark } => self.marks[at].retain(|waits| *waits > mark),
-                Effect::Cut(_) | Effect::Serves | Effect::Adoption(Adoption::Counts(_)) => {}
-                Effect::Adoption(Adoption::IsElsewhere { at, .. }) => {
-                    (server.lacks, server.connection) = (Some(at), None);
-                    return engine.on_lost();
-                }
-                Effect::Adoption(Adoption::ComesLate { .. }) => {
-                    (server.engine, server.connection, server.earlier) = (None, None, None);
-                    return;
-                }
+                Effect::Cut(_) | Effect::Serves => {}
             }
         }
     }
@@ -183,7 +146,7 @@ impl World {
     fn consume(&mut self, at: usize, most: usize) {
         for _ in 0..most {
             let server = &mut self.servers[at];
-            if server.connection.is_none() || server.read < self.trimmed || server.lacks.is_some() {
+            if server.connection.is_none() || server.read < self.trimmed {
                 return;
             }
             let (Some(engine), Some((place, next, frame))) = (&mut server.engine, self.log.get(server.read)) else {
@@ -276,8 +239,7 @@ impl World {
             97 => self.servers[at].engine = None,
             98 => {
                 let server = &mut self.servers[at];
-                if let Some(engine) = server.engine.as_ref().filter(|engine| !engine.is_adopting()) {
-                    server.earlier = None;
+                if let Some(engine) = &server.engine {
                     let mut progress = engine.progress().clone();
                     match self.broken {
                         Some(Mutant::OriginsUnkept) => progress.origins = Origins::default(),
@@ -299,28 +261,20 @@ impl World {
     fn check(&self) {
         let mut oracle = Engine::new(Origin(1), Progress::default());
         let (mut applied, mut at_place) = (Vec::new(), BTreeMap::from([(Place::default(), 0)]));
-        let first =
-            |(_, _, frame): &(Place, Place, Frame)| if let Frame::Adopt(state) = frame { Some(*state) } else { None };
-        if let Some(state) = self.log.iter().find_map(first) {
-            oracle.adopt(state, Progress::default());
-            applied = commands_of(state);
-        }
         for (at, next, frame) in &self.log {
             oracle.on_frame(frame.clone(), *at, *next);
             while let Some(effect) = oracle.next_effect() {
-                match effect {
-                    Effect::Apply { body, .. } => applied.push(u64::from_be_bytes(body[..].try_into().unwrap())),
-                    Effect::Adoption(Adoption::ComesLate { .. }) => applied.clear(),
-                    _ => {}
+                if let Effect::Apply { body, .. } = effect {
+                    applied.push(u64::from_be_bytes(body[..].try_into().unwrap()));
                 }
             }
-            at_place.insert(*next, if oracle.is_adopting() { 0 } else { applied.len() });
+            at_place.insert(*next, applied.len());
         }
         let once: BTreeSet<_> = applied.iter().collect();
         assert_eq!(once.len(), applied.len(), "a command was applied twice");
         assert!(self.answered.iter().all(|id| once.contains(id)), "an answered command is lost");
         for server in &self.servers {
-            let Some(engine) = server.engine.as_ref().filter(|engine| !engine.is_adopting()) else { continue };
+            let Some(engine) = &server.engine else { continue };
             let len = at_place.get(&engine.progress().next).copied().unwrap_or(usize::MAX).min(applied.len());
             assert_eq!(server.applied, applied[..len], "a state differs from the log's at {}", engine.progress().next);
         }
@@ -328,26 +282,17 @@ impl World {
 
     /// In the end all servers are up to date and every call that waits is answered.
     fn heal(&mut self) {
-        for round in 0..6 {
-            for at in 0..3 {
-                let is_new = self.servers[at].engine.is_none();
-                if is_new {
-                    self.start(at);
-                }
-                let waits = self.servers[at].connection.is_none() || self.servers[at].read < self.trimmed;
-                if round == 0 || is_new || waits {
-                    self.connect(at);
-                }
+        for at in 0..3 {
+            if self.servers[at].engine.is_none() {
+                self.start(at);
             }
+            self.connect(at);
+        }
+        for _ in 0..6 {
             while self.connections.iter().any(|queue| !queue.is_empty()) {
                 self.order();
             }
             (0..3).for_each(|at| self.consume(at, usize::MAX));
-            for server in &mut self.servers {
-                if let Some(engine) = server.engine.as_ref().filter(|engine| !engine.is_adopting()) {
-                    server.disk = Disk { progress: engine.progress().clone(), applied: server.applied.clone() };
-                }
-            }
         }
         for (at, server) in self.servers.iter().enumerate() {
             assert!(self.marks[at].is_empty(), "reads of server {at} wait for ever");
@@ -359,13 +304,6 @@ impl World {
 
 fn run(seed: u64, steps: usize, broken: Option<Mutant>) -> usize {
     let mut world = World::new(seed, broken);
-    // An operator has one or two servers begin the history with what an earlier order had.
-    if world.rng.chance(0.3) {
-        for at in 0..1 + world.below(2) {
-            let applied = 3 + world.below(2) as u64;
-            world.servers[at].earlier = Some(earlier(applied));
-        }
-    }
     for at in 0..3 {
         world.start(at);
         world.connect(at);
@@ -391,7 +329,6 @@ fn random_schedules_lose_nothing_and_apply_once() {
     //= RS04 test
     //= RS06 test
     //= RS07 test
-    //= RS14 test
     let seeds = std::env::var("CONSORT_MODEL_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(400);
     // The rule that the environment breaks, for `cargo xtask mutants`.
     let named = std::env::var("CONSORT_REPLICA_MUTANT").unwrap_or_default();

@@ -199,37 +199,6 @@ fn all_servers_directories_lost_are_made_again_from_the_log() {
     store.verify("the loss of all servers' directories");
 }
 
-#[test]
-fn a_store_outlives_the_loss_of_all_daemons_directories() {
-    //= RS14 test
-    let mut store = Store::start(Kept::ByDaemons);
-    store.under_load(SOME, |_, _| {});
-    store.machines.stop(&SERVERS);
-    store.machines.kill(&DAEMONS);
-    DAEMONS.iter().for_each(|id| remove(&store.machines.state(*id)));
-    store.machines.start(&DAEMONS).unwrap();
-    store.machines.launch(&SERVERS);
-    for start in store.machines.await_each(&SERVERS).unwrap() {
-        let Start::Refused(refusal) = start else { panic!("a server goes on with an order that its state is not of") };
-        assert!(refusal.contains("--force"), "{refusal}");
-    }
-    // One of them is to begin the new order with its state, and is killed at moments while it does.
-    store.machines.force(Some(SERVERS[0]));
-    for _ in 0..long_or(20, 3) {
-        store.machines.launch(&SERVERS[..1]);
-        store.pause(1_500_000);
-        store.machines.kill(&SERVERS[..1]);
-    }
-    store.machines.start(&SERVERS[..1]).unwrap();
-    store.machines.force(None);
-    SERVERS[1..].iter().for_each(|id| remove(&store.machines.state(*id)));
-    store.machines.start_all().unwrap();
-    store.verify("the loss of all daemons' directories");
-    store.kill_under_load(SOME, &all());
-    store.machines.start_all().unwrap();
-    store.verify("kill -9 of everything behind that");
-}
-
 /// The files of checkpoints in and below a directory, the newest last, each with its directory.
 fn checkpoints(below: &Path) -> Vec<Vec<PathBuf>> {
     let mut here = Vec::new();

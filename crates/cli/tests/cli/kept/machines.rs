@@ -90,8 +90,6 @@ pub struct Machines {
     /// What comes before the words of each command, for example to change its environment.
     prefix: Vec<String>,
     store: &'static str,
-    /// The server whose state counts as all that is left.
-    forced: Option<Id>,
     kept: Kept,
     world: World,
 }
@@ -117,7 +115,6 @@ impl Machines {
             started: 0,
             prefix: Vec::new(),
             store: "main",
-            forced: None,
             kept,
             world,
         }
@@ -131,11 +128,6 @@ impl Machines {
     /// From now on servers serve the store of this name.
     pub fn serve_store(&mut self, name: &'static str) {
         self.store = name;
-    }
-
-    /// From now on this server's state counts as all that is left, or that of none.
-    pub fn force(&mut self, id: Option<Id>) {
-        self.forced = id;
     }
 
     /// A file or directory of this test.
@@ -166,8 +158,7 @@ impl Machines {
             Part::Daemon => vec!["daemon", "--config", &file, "--node", &node, "--state-dir", &state],
             Part::Server => {
                 let serve = ["kv", "serve", "--cluster", &self.world.cluster, "--node", &node, "--name", self.store];
-                let forced: &[_] = if self.forced == Some((part, machine)) { &["--force"] } else { &[] };
-                [&serve[..], self.kept.options(), forced, &["--listen", "127.0.0.1:0", "--state", &state]].concat()
+                [&serve[..], self.kept.options(), &["--listen", "127.0.0.1:0", "--state", &state]].concat()
             }
         };
         words.into_iter().map(str::to_owned).collect()

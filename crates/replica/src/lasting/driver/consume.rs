@@ -156,8 +156,8 @@ impl<M: StateMachine> Driver<M> {
     /// What the log has no more is to come from another replica, up to there at least.
     pub(super) fn lack(&mut self, from: u64) {
         let Stage::Consumes(bound) = &self.stage else { return };
-        tracing::info!("the replica of group {} fetches a checkpoint that reaches position {from}", self.parts.group);
-        let why = format!("it fetches a checkpoint of another copy that reaches position {from} of the log");
+        tracing::info!("the replica of group {} fetches a checkpoint: the log begins at {from}", self.parts.group);
+        let why = format!("it fetches a checkpoint of another copy: the log begins at position {from}");
         self.keeping.lacks_from = from;
         self.stage = Stage::Lacks { bound: bound.clone(), fetch: None, why };
         if matches!(self.parts.source, Source::Daemons) {
@@ -218,7 +218,6 @@ impl<M: StateMachine> Driver<M> {
 
     /// Asks the order to bind a copy, once the directory says which.
     fn choose(&mut self) -> Result<(), End> {
-        self.adopt()?;
         let Some(copies) = &self.copies else { return Ok(()) };
         let label = format!("{} {}", self.parts.name, self.parts.address);
         let options = &self.parts.options;
@@ -433,18 +432,15 @@ impl<M: StateMachine> Driver<M> {
             self.stage = Stage::Consumes(bound);
             return Ok(());
         }
-        let head = fetched.head.clone();
-        if !self.parts.engine.is_adopting() || head.progress.applied > 0 {
-            let mut machine = self.parts.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
-            let restored = self.parts.checkpoints.restore(&fetched.path, &mut *machine);
-            drop(machine);
-            let restored: crate::lasting::head::Head = restored.map_err(|error| {
-                // What is restored in part must not be kept.
-                self.keeping.spoilt = true;
-                Error::Restore(error.to_string())
-            })?;
-            debug_assert_eq!(restored, head, "the file is as it was checked");
-        }
+        let mut machine = self.parts.shared.machine.write().unwrap_or_else(PoisonError::into_inner);
+        let head = self.parts.checkpoints.restore(&fetched.path, &mut *machine);
+        drop(machine);
+        let head: crate::lasting::head::Head = head.map_err(|error| {
+            // What is restored in part must not be kept.
+            self.keeping.spoilt = true;
+            Error::Restore(error.to_string())
+        })?;
+        debug_assert_eq!(head, fetched.head, "the file is as it was checked");
         self.parts.shared.state().position = CommandPosition(head.progress.applied);
         self.keeping.came(&head);
         self.parts.has_state = true;

@@ -8,7 +8,6 @@ use crate::machine::StateMachine;
 use crate::options::Error;
 use consort::{Client, Copies, GroupName, Position, WaitCause};
 use std::io;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -34,8 +33,6 @@ pub(in crate::lasting) struct Keeping {
     /// Since when the state is further than the log.
     pub beyond_since: Option<Instant>,
     warned: bool,
-    /// What was adopted, until a checkpoint of this order has it.
-    pub earlier: Option<PathBuf>,
     /// The log was full: nothing is sent until it has room, or until then.
     full_until: Option<Instant>,
 }
@@ -55,7 +52,6 @@ impl Keeping {
             fetch_at: Instant::now(),
             beyond_since: None,
             warned: false,
-            earlier: None,
             full_until: None,
         }
     }
@@ -121,7 +117,7 @@ impl<M: StateMachine> Driver<M> {
         let next = self.parts.engine.progress().next.position;
         // It need not serve: if the log is full, its opening waits for checkpoints.
         let takes = self.reads || matches!(self.parts.source, Source::Own(_)) && self.parts.engine.serves();
-        let consumes = matches!(self.stage, Stage::Consumes(_)) && takes && !self.parts.engine.is_adopting();
+        let consumes = matches!(self.stage, Stage::Consumes(_)) && takes;
         if !consumes || self.keeping.saving.is_some() {
             return;
         }
@@ -195,7 +191,6 @@ impl<M: StateMachine> Driver<M> {
         let failed = match saving.join() {
             Ok(Ok(())) => {
                 self.keeping.failed = None;
-                self.forget_earlier();
                 return self.keeping.note(&head);
             }
             Ok(Err(error)) => error.to_string(),
@@ -233,11 +228,7 @@ impl<M: StateMachine> Driver<M> {
         self.collect(Instant::now());
         let next = self.parts.engine.progress().next.position;
         let is_kept = self.keeping.kept.newest().is_some_and(|last| last >= next);
-        if self.keeping.spoilt
-            || self.parts.engine.is_adopting()
-            || is_kept
-            || !matches!(self.stage, Stage::Consumes(_))
-        {
+        if self.keeping.spoilt || is_kept || !matches!(self.stage, Stage::Consumes(_)) {
             return Ok(is_kept && !self.keeping.spoilt);
         }
         let head = self.head();

@@ -258,8 +258,7 @@ impl Process {
                     let passed = std::mem::replace(&mut self.readers, later).into_values().flatten();
                     passed.for_each(|(call, key)| self.tell_read(call, key));
                 }
-                // No operator of these servers has one begin a history with an earlier one's state.
-                Effect::Cut(_) | Effect::Adoption(_) => {}
+                Effect::Cut(_) => {}
                 Effect::Lost { number, applied } => {
                     if let Some(call) = self.calls.remove(&number) {
                         self.tell(ReplicaStep::Lost, |told| (told.call, told.at) = (call, applied.into()));
