@@ -37,6 +37,8 @@ consort_types::mutants!(
     AnyLogsVoters "compares records of one log with votes in another",
     Unannounced "votes before enough others have noted that it is about to",
     AdopterForgotten "goes on as one that had records where it had taken them over and not voted yet",
+    AnyWitness "notes voters on a disk that it may not come back with",
+    OlderAnswers "takes one whose own records are older for one that knows of no vote",
     GivenUpAlone "gives up its records where too few others vote to make up for them",
     ConfirmedUndone "gives up records that others confirmed, for an incarnation that cannot have voted",
     LogByMajority "begins a log without some of the acceptors",

@@ -143,6 +143,10 @@ impl Paxos {
         if self.log == log && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes()) {
             return;
         }
+        //= X34
+        if self.log != LogId::NONE && self.log != log {
+            self.keep(now, &Record::Empty, Then::Nothing);
+        }
         self.begin_log(log);
         self.founders = founders;
         self.began.note_voter(self.me, false);
@@ -197,7 +201,8 @@ impl Paxos {
 
     fn ask_what_was_forgotten(&mut self) {
         let Some(acceptor) = &self.acceptor else { return };
-        if !matches!(acceptor.standing, Standing::Blank { .. }) || self.log == LogId::NONE {
+        let ends = self.writing.values().any(|writing| matches!(writing.then, Then::StartAnew { .. }));
+        if !acceptor.is_blank() || self.log == LogId::NONE || ends {
             return;
         }
         if crate::mutated!(self.config, EmptyDiskTrusted) {
@@ -265,7 +270,9 @@ impl Paxos {
         //= X32
         //= X33
         let Some(Acceptor { standing: Standing::Blank { answers }, .. }) = &self.acceptor else { return };
-        let counts = |(incarnation, _): &(&MemberId, &(Told, Ballot))| !self.began.all.outdates(**incarnation);
+        let counts = |(incarnation, _): &(&MemberId, &(Told, Ballot))| {
+            !self.began.all.outdates(**incarnation) && !self.is_put_back(**incarnation)
+        };
         let told: Vec<_> =
             answers.iter().filter(counts).map(|(incarnation, answer)| (*incarnation, answer.clone())).collect();
         let alone = crate::mutated!(self.config, RecoversAlone) && !told.is_empty();

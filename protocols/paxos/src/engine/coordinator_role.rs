@@ -85,7 +85,9 @@ impl Paxos {
         let Role::Preparing { ballot, promises, .. } = &self.role else { return };
         //= X31
         let all = crate::mutated!(self.config, OldPromisesCount);
-        let counts = |(incarnation, _): &(&MemberId, &Told)| all || !self.began.all.outdates(**incarnation);
+        let counts = |(incarnation, _): &(&MemberId, &Told)| {
+            all || !self.began.all.outdates(**incarnation) && !self.is_put_back(**incarnation)
+        };
         let told: Vec<_> =
             promises.iter().filter(counts).map(|(incarnation, told)| (*incarnation, told.clone())).collect();
         if told.len() < self.config.quorum() {

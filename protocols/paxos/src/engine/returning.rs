@@ -4,7 +4,7 @@
 //! acceptor whose records end at an earlier incarnation is found out by any of them.
 use super::{Paxos, Peer, Then};
 use crate::acceptor::{Acceptor, Standing};
-use crate::ballot::LogId;
+use crate::ballot::{Began, LogId};
 use crate::config::Storage;
 use crate::coordinator::Role;
 use crate::packet::{Acceptance, Beat};
@@ -85,7 +85,9 @@ impl Paxos {
         }
         let me = self.me.node;
         let adopter = |peer: &&Peer| self.is_lacked(peer.beat.began.adopted.latest(me));
-        let (know, others): (Vec<_>, Vec<_>) = self.answers(now).partition(adopter);
+        let (know, mut others): (Vec<_>, Vec<_>) = self.answers(now).partition(adopter);
+        // Records that are older themselves cannot have it.
+        others.retain(|peer| !self.is_older(peer, now));
         let waited = now.since(self.started) >= self.config.lease;
         let all = know.len() + others.len() == self.config.acceptors.len() - 1;
         match know.last() {
@@ -162,13 +164,13 @@ impl Paxos {
     fn end_announcing(&mut self, now: Instant) {
         //= X35
         let Some(Acceptor { standing: Standing::Announcing { witnesses }, .. }) = self.acceptor else { return };
-        let answers: Vec<_> = self.answers(now).collect();
-        let outdated = |peer: &Peer| {
-            let by_another = || answers.iter().any(|other| other.beat.began.all.outdates(peer.member));
+        let is_outdated = |peer: &Peer| {
+            let by_another = || self.answers(now).any(|other| other.beat.began.all.outdates(peer.member));
             self.began.all.outdates(peer.member) || by_another()
         };
-        let has_noted = |peer: &&&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation && !outdated(peer);
-        if answers.iter().filter(has_noted).count() < witnesses {
+        let has_noted =
+            |peer: &&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation && !is_outdated(peer);
+        if self.answers(now).filter(has_noted).count() < witnesses {
             return;
         }
         if let Some(acceptor) = &mut self.acceptor {
@@ -199,19 +201,45 @@ impl Paxos {
     /// Another acceptor votes, or is about to: the disk knows of it before it counts.
     pub(super) fn note_voter(&mut self, now: Instant, from: MemberId, log: LogId, beat: &Beat) {
         //= X35
-        let keeps = self.config.storage != Storage::Memory
-            && self.acceptor.as_ref().is_some_and(|acceptor| acceptor.votes() || acceptor.returns());
-        let is_known = self.noted.voters().latest(from.node) >= from.incarnation
-            || self.writing.values().any(
-                |writing| matches!(writing.then, Then::Note { voter, log, .. } if (voter, log) == (from, self.log)),
-            );
+        let has_forgotten = beat.began.is_adopter(from);
+        let known = self.noted.latest_voter(from.node, !has_forgotten);
+        let is_being_noted = |then: &Then| {
+            matches!(then, Then::Note { voter, has_forgotten: class, log }
+                if (*voter, *class, *log) == (from, has_forgotten, self.log))
+        };
+        let is_known = known >= from.incarnation || self.writing.values().any(|writing| is_being_noted(&writing.then));
         // What it says would hide from this node's next incarnation that the sender's disk was put back.
-        let keeps = keeps && self.later_than_records(from, log, beat).is_none();
-        if beat.acceptor.is_voter() && keeps && !is_known && log == self.log && log != LogId::NONE && self.has_room() {
-            let has_forgotten = beat.began.is_adopter(from);
+        let is_put_back = self.later_than_records(from, log, beat).is_some();
+        let is_of_log = log == self.log && log != LogId::NONE && self.config.storage != Storage::Memory;
+        if !beat.acceptor.is_voter() || is_known || is_put_back || !is_of_log || !self.has_room() {
+            return;
+        }
+        if self.keeps_notes() {
             let record = if has_forgotten { Record::Adopter(from) } else { Record::Voter(from) };
             self.keep(now, &record, Then::Note { voter: from, has_forgotten, log });
         }
+    }
+
+    /// Whether this node's disk is the one that it comes back with: not where its records may be given up, or where it has taken
+    /// over what the others have and may come back with what it had before.
+    fn keeps_notes(&self) -> bool {
+        //= X109
+        match self.acceptor.as_ref().map(|acceptor| &acceptor.standing) {
+            Some(Standing::Voting) => true,
+            Some(Standing::Announcing { .. }) => !self.has_adopted() || crate::mutated!(self.config, AnyWitness),
+            _ => crate::mutated!(self.config, AnyWitness),
+        }
+    }
+
+    /// Whether this node or another that answers knows of a later vote than a node's records have.
+    fn is_older(&self, peer: &Peer, now: Instant) -> bool {
+        let asks = peer.beat.acceptor == Acceptance::Asking;
+        let lacks = |began: &Began| {
+            let known = began.latest_voter(peer.member.node, !asks);
+            peer.beat.follows.0 > 0 && peer.beat.follows < known && known < peer.member.incarnation
+        };
+        let by_another = || self.answers(now).any(|other| lacks(&other.beat.began));
+        !crate::mutated!(self.config, OlderAnswers) && (lacks(&self.began) || by_another())
     }
 
     /// The incarnation of a node that this one knows to have voted after the records which that node has come back with.

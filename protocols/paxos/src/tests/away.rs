@@ -263,3 +263,128 @@ pub fn votes_in_another_log_make_no_records_older() {
         assert!(world.hosts.iter().all(|host| host.engine.log() == log && host.engine.learner().next() > 0));
     }
 }
+
+fn votes(world: &World, node: usize) -> bool {
+    *standing(world, node) == Standing::Voting
+}
+
+/// Node 0 has promised nothing in the first log, and what it learnt of it is on its disk. All begin another one then.
+#[test]
+fn what_was_learnt_of_an_earlier_log_is_not_taken_for_a_part_of_a_later_one() {
+    //= X34 test
+    let mut world = World::new(1, 3, 3, crate::config::Storage::Sync);
+    world.judge.off = true;
+    while !votes(&world, 0) || world.hosts[0].records().is_empty() {
+        world.step(20_000);
+    }
+    assert!(world.hosts[0].engine.acceptor().unwrap().is_fresh());
+    world.stop(0, Disk::Kept);
+    settles(&mut world);
+    write_some(&mut world, 20);
+    let log = world.hosts[1].engine.log();
+    world.stop(2, Disk::Away);
+    world.restart(0);
+    while world.hosts[0].engine.learner().next() < 5 {
+        world.step(100_000);
+    }
+    world.run(3);
+    world.stop(0, Disk::Kept);
+    world.stop(1, Disk::Away);
+    (0..3).for_each(|node| world.restart(node));
+    settles(&mut world);
+    assert_ne!(world.hosts[0].engine.log(), log);
+    write_some(&mut world, 10);
+    world.stop(0, Disk::Kept);
+    world.run(100);
+    world.restart(0);
+    world.run(3_000);
+    let item = |node: usize, at| world.hosts[node].engine.learner().entry(at).map(|entry| entry.item.clone());
+    let next = |node: usize| world.hosts[node].engine.learner().next();
+    assert!((0..next(0).min(next(1))).all(|at| item(0, at) == item(1, at)), "{}", world.describe());
+}
+
+fn write_some(world: &mut World, messages: u64) {
+    for _ in 0..messages {
+        world.submit(1, 20);
+        world.run(20);
+    }
+    settles(world);
+}
+
+/// Found out in a log in which nothing was promised, and all begin another one.
+#[test]
+fn records_of_an_earlier_log_are_outdated_in_no_later_one() {
+    //= X34 test
+    let mut solo = Solo::with(3, &[returned_start()]);
+    let says = |acceptor, began| Content::Beat(Box::new(Beat { acceptor, began, ..beat(Ballot::ZERO) }));
+    solo.hand(other(2), says(Acceptance::Asking, began(5, false)));
+    assert!(matches!(solo.engine.acceptor().unwrap().standing, Standing::Outdated { .. }));
+    solo.hand(other(2), says(Acceptance::Blank, Began::default()));
+    solo.hand(other(1), says(Acceptance::Blank, Began::default()));
+    assert!(solo.votes() && solo.engine.log() != LOG);
+    let records: Vec<_> = std::iter::once(returned_start()).chain(solo.records).collect();
+    let again = Solo::with(3, &records);
+    assert!(!matches!(again.engine.acceptor().unwrap().standing, Standing::Outdated { .. }));
+}
+
+/// Node 1 asks, too. Its records are older than a vote that node 2 knows of, so that it cannot know of one of node 0.
+#[test]
+pub fn one_whose_records_are_older_answers_no_others() {
+    //= X109 test
+    let mut solo = Solo::with(3, &[returned_start()]);
+    let asks = Beat { acceptor: Acceptance::Asking, follows: Incarnation(1), ..beat(Ballot::ZERO) };
+    let mut known = began(5, true);
+    known.note_voter(MemberId::new(1, 5), true);
+    let knows = Beat { began: known, ..beat(Ballot::ZERO) };
+    for _ in 0..40 {
+        solo.hand(MemberId::new(1, 7), Content::Beat(Box::new(asks.clone())));
+        solo.hand(other(2), Content::Beat(Box::new(knows.clone())));
+        solo.tick();
+    }
+    assert!(!solo.announces() && !solo.votes(), "older: both others can say nothing for its records");
+}
+
+/// Two voted on other directories and decided together, the third was away. All come back with their own disks at once.
+#[test]
+fn one_whose_records_are_older_confirms_no_others() {
+    //= X109 test
+    for seed in 1..6 {
+        let mut world = world(seed, 3);
+        assert!(world.submit(1, 20));
+        settles(&mut world);
+        for node in [0, 2] {
+            world.stop(node, Disk::Away);
+            world.restart(node);
+            settles(&mut world);
+        }
+        world.stop(1, Disk::Kept);
+        settles(&mut world);
+        (0..5).for_each(|_| assert!(world.submit(0, 20)));
+        settles(&mut world);
+        [0, 2].into_iter().for_each(|node| world.stop(node, Disk::Away));
+        (0..3).for_each(|node| world.restart(node));
+        world.run(5_000);
+        assert!(!votes(&world, 2) && !votes(&world, 0) && world.restarts == 0, "older: {}", world.describe());
+    }
+}
+
+/// It has taken over what the others have, and may come back with what it had before: another could not rely on its note.
+#[test]
+pub fn one_that_may_come_back_with_another_disk_is_no_witness() {
+    //= X109 test
+    let mut solo = Solo::blank(5);
+    for node in 1..4 {
+        solo.hand(other(node), Content::Beat(Box::new(beat(Ballot::ZERO))));
+        solo.hand(other(node), recovered(Told::default(), ballot(1, other(1))));
+    }
+    assert!(solo.announces());
+    let mut began = Began::default();
+    began.note_voter(other(4), true);
+    let announces = Beat { acceptor: Acceptance::Announcing, began, ..beat(Ballot::ZERO) };
+    solo.hand(other(4), Content::Beat(Box::new(announces.clone())));
+    assert!(!solo.records.contains(&Record::Adopter(other(4))), "witness: {:?}", solo.records);
+    (1..4).for_each(|node| solo.note_at(node));
+    assert!(solo.votes());
+    solo.hand(other(4), Content::Beat(Box::new(announces)));
+    assert!(solo.records.contains(&Record::Adopter(other(4))), "it has voted on this disk");
+}

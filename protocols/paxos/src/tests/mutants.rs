@@ -90,6 +90,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
         "announced",
         Scene(w::one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after_a_restart_too),
     ),
+    (Mutant::AnyWitness, "witness", Scene(w::one_that_may_come_back_with_another_disk_is_no_witness)),
+    (Mutant::OlderAnswers, "older", Scene(w::one_whose_records_are_older_answers_no_others)),
     (Mutant::GivenUpAlone, "given up", Scene(w::no_records_are_given_up_that_too_few_others_make_up_for)),
     (
         Mutant::ConfirmedUndone,

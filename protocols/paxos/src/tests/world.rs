@@ -538,7 +538,8 @@ impl World {
         let log_of = |record| if let Record::Checkpoint(start) = record { Some(start.log) } else { None };
         let kept = || kept().filter_map(log_of).last();
         let votes = host.engine.acceptor().is_some_and(|acceptor| acceptor.votes());
-        if (self.puts_back || self.unmounts) && host.forgot {
+        // One that took over what the others have counts as lost until it votes.
+        if host.forgot && (self.puts_back || self.unmounts || !host.up) {
             return false;
         }
         // What a disk that stalls has not taken, a crash takes along.
