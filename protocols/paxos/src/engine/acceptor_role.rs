@@ -57,6 +57,10 @@ impl Paxos {
             Then::Note { voter, has_forgotten, log } => {
                 if log == self.log {
                     self.noted.note_voter(voter, has_forgotten);
+                    // One that comes back without its votes waits for this.
+                    if has_forgotten {
+                        self.beat_at = now;
+                    }
                 }
             }
             Then::StartAnew { cause } => self.output.push_back(Output::Restart { cause, records: Vec::new() }),

@@ -158,6 +158,9 @@ impl Paxos {
         if let Some(acceptor) = &mut self.acceptor {
             acceptor.standing = Standing::Announcing { witnesses };
         }
+        if has_forgotten {
+            self.beat_at = now;
+        }
         self.end_announcing(now);
     }
 
