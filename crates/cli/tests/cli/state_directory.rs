@@ -43,8 +43,10 @@ fn read(world: &World, node: &str, until: &str) -> Vec<String> {
     ran.out.lines().map(str::to_owned).collect()
 }
 
-fn is_in_view(world: &World, node: &str) -> bool {
-    world.run(&["status", "--node", node, "--json"]).out.contains("in view")
+/// Whether a node is in a view of the log, and votes.
+fn is_back(world: &World, node: &str) -> bool {
+    let status = world.run(&["status", "--node", node, "--json"]).out;
+    status.contains("in view") && status.contains("acceptor, ")
 }
 
 /// Copies a directory as an operator does.
@@ -145,7 +147,7 @@ fn votes_of_another_node_or_cluster_are_refused() {
     std::fs::remove_dir_all(home(&world, "3")).unwrap();
     copy(&home(&world, "2"), &home(&world, "3"));
     daemons[2] = daemon(&world, "3");
-    wait_until("node 3 is back", || is_in_view(&world, "3"));
+    wait_until("node 3 is back", || is_back(&world, "3"));
     daemons[0].kill();
     send(&world, "3", "two");
     assert_eq!(read(&world, "3", "two"), ["one", "two"]);
@@ -171,7 +173,7 @@ fn votes_put_back_from_a_backup_lose_nothing_acknowledged() {
     // Nodes 1 and 2 acknowledge something that node 3 does not see.
     daemons[2].kill();
     daemons[0] = daemon(&world, "1");
-    wait_until("node 1 is back", || is_in_view(&world, "1"));
+    wait_until("node 1 is back", || is_back(&world, "1"));
     send(&world, "2", "B");
     daemons[0].kill();
     daemons[1].kill();
@@ -190,7 +192,7 @@ fn votes_put_back_from_a_backup_lose_nothing_acknowledged() {
     daemons[1] = daemon(&world, "2");
     let said = daemons[0].says("starts anew");
     assert!(said.contains("put back from a copy") && said.contains("count as lost"), "{said}");
-    wait_until("node 1 is back", || is_in_view(&world, "1"));
+    wait_until("node 1 is back", || is_back(&world, "1"));
     send(&world, "1", "D");
     for node in ["1", "2", "3"] {
         let lines = read(&world, node, "D");
@@ -209,7 +211,7 @@ fn a_backup_put_back_under_writes_costs_nothing() {
     copy(&home, &backup);
     daemons[0] = daemon(&world, "1");
     let mut writes = world.start(&["send", "--node", "2", "--count", "3000", "--quiet", "--timeout", "50s", "w"], None);
-    wait_until("node 1 is back", || is_in_view(&world, "1"));
+    wait_until("node 1 is back", || is_back(&world, "1"));
     daemons[0].kill();
     std::fs::remove_dir_all(&home).unwrap();
     copy(&backup, &home);
@@ -217,7 +219,7 @@ fn a_backup_put_back_under_writes_costs_nothing() {
     daemons[0].says("count as lost");
     let ran = writes.wait();
     assert_eq!(ran.code, 0, "{}", ran.errors);
-    wait_until("node 1 is back", || is_in_view(&world, "1"));
+    wait_until("node 1 is back", || is_back(&world, "1"));
     daemons[2].kill();
     send(&world, "1", "end");
     let (one, two) = (read(&world, "1", "end"), read(&world, "2", "end"));
