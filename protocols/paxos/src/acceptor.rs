@@ -31,6 +31,7 @@ pub struct Accepted {
 /// | `Outdated` | `Blank` | enough others vote to make up for its records |
 /// | `Asking` | `Blank` | the same, and a quorum of them knows that it may have voted after its records |
 /// | `Asking`, `Voting` | `Blank` | it has promised nothing, and others have begun another log |
+/// | `Asking`, `Outdated`, `Announcing` | `Voting` | it has promised nothing, and all begin another log together |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// It knows nothing, and may have forgotten: it neither promises nor votes.
@@ -106,11 +107,6 @@ impl Acceptor {
     /// Whether it promises and votes.
     pub fn votes(&self) -> bool {
         self.standing == Standing::Voting
-    }
-
-    /// Whether it has records and does not vote with them yet.
-    pub const fn returns(&self) -> bool {
-        matches!(self.standing, Standing::Asking { .. } | Standing::Outdated { .. } | Standing::Announcing { .. })
     }
 
     /// Whether it may have forgotten what it promised.

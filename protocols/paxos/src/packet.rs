@@ -3,7 +3,7 @@
 //!
 //! | kind | fields |
 //! |---|---|
-//! | 1 beat | number, flags, promised ballot, next instance, view, heard members, echoed ballot and number, lead, annotation |
+//! | 1 beat | number, flags, promised ballot, next instance, a part of the log and its digest, view, heard members, whose records it had, three lists of incarnations and those that its disk knows, echoed ballot and number, lead, annotation |
 //! | 2 value | name, links left to go, body |
 //! | 3 prepare | ballot, first instance |
 //! | 4 promise | ballot, incarnations, next instance, accepted items with their ballots |

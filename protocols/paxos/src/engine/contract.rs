@@ -232,9 +232,8 @@ impl Paxos {
             None => "learner",
             Some(Standing::Blank { answers }) if answers.is_empty() => "acceptor that knows nothing",
             Some(Standing::Blank { .. } | Standing::Adopting { .. }) => "acceptor that recovers",
-            Some(Standing::Asking { .. } | Standing::Announcing { .. }) => {
-                "acceptor that asks whether its records are the newest"
-            }
+            Some(Standing::Asking { .. }) => "acceptor that asks whether its records are the newest",
+            Some(Standing::Announcing { .. }) => "acceptor that votes once the others have noted it",
             Some(Standing::Outdated { .. }) => "acceptor whose records are older than what it voted for",
             Some(Standing::Voting) => "acceptor",
         };

@@ -167,13 +167,7 @@ impl Paxos {
     fn end_announcing(&mut self, now: Instant) {
         //= X35
         let Some(Acceptor { standing: Standing::Announcing { witnesses }, .. }) = self.acceptor else { return };
-        let is_outdated = |peer: &Peer| {
-            let by_another = || self.answers(now).any(|other| other.beat.began.all.outdates(peer.member));
-            self.began.all.outdates(peer.member) || by_another()
-        };
-        let has_noted =
-            |peer: &&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation && !is_outdated(peer);
-        if self.answers(now).filter(has_noted).count() < witnesses {
+        if self.witnesses(now).count() < witnesses {
             return;
         }
         if let Some(acceptor) = &mut self.acceptor {
@@ -184,6 +178,18 @@ impl Paxos {
             let then = Then::Note { voter: self.me, has_forgotten: false, log: self.log };
             self.keep(now, &Record::Voter(self.me), then);
         }
+    }
+
+    /// Other acceptors whose disks know that this incarnation is about to vote, and that have not forgotten since.
+    fn witnesses(&self, now: Instant) -> impl Iterator<Item = &Peer> {
+        //= X109
+        let is_outdated = move |peer: &Peer| {
+            let by_another = || self.answers(now).any(|other| other.beat.began.all.outdates(peer.member));
+            self.began.all.outdates(peer.member) || by_another()
+        };
+        let has_noted =
+            move |peer: &&Peer| peer.beat.noted.latest(self.me.node) == self.me.incarnation && !is_outdated(peer);
+        self.answers(now).filter(has_noted)
     }
 
     /// Another node speaks: one that has forgotten makes its earlier votes count no more, one that votes its earlier records.
@@ -283,19 +289,33 @@ impl Paxos {
     /// What keeps this node from taking part until a person does something, if anything does for long.
     pub(super) fn trouble(&self, now: Instant) -> Option<String> {
         let standing = &self.acceptor.as_ref()?.standing;
-        let waits = matches!(standing, Standing::Asking { answered: false } | Standing::Outdated { .. });
-        if !waits || now.since(self.started) < LASTS {
+        if now.since(self.started) < LASTS {
             return None;
         }
+        match standing {
+            Standing::Asking { answered: false } => self.trouble_with(now, &self.judge_records(now)),
+            Standing::Outdated { known } => self.trouble_with(now, &Records::Older { known: *known }),
+            //= X109
+            Standing::Announcing { witnesses } => Some(format!(
+                "this node votes once {witnesses} of the other acceptors have noted that it is about to, and {} did{}",
+                self.witnesses(now).count(),
+                self.who_is_silent(now)
+            )),
+            _ => None,
+        }
+    }
+
+    /// The other acceptors that do not answer, for a person to start them.
+    fn who_is_silent(&self, now: Instant) -> String {
         let said: Vec<NodeId> = self.answers(now).map(|peer| peer.member.node).collect();
         let silent = self.config.acceptors.iter().filter(|node| **node != self.me.node && !said.contains(node));
         let silent: Vec<_> = silent.map(NodeId::to_string).collect();
-        let start = if silent.is_empty() { String::new() } else { format!("; start {}", silent.join(" and ")) };
+        if silent.is_empty() { String::new() } else { format!("; start {}", silent.join(" and ")) }
+    }
+
+    fn trouble_with(&self, now: Instant, records: &Records) -> Option<String> {
+        let (said, start) = (self.answers(now).count(), self.who_is_silent(now));
         let (needed, quorum) = (self.answers_needed(), self.config.quorum());
-        let records = match standing {
-            Standing::Outdated { known } => Records::Older { known: *known },
-            _ => self.judge_records(now),
-        };
         match records {
             Records::Older { known } => Some(format!(
                 "the votes of this node are older than its incarnation {known}, which others know to have voted: they count as \
@@ -306,14 +326,14 @@ impl Paxos {
                 "incarnation {known} of this node began without these votes, took over what the others had, and may have voted: \
                  {by} knows of it. It votes again once {needed} of the other acceptors say that they do not, and begins without \
                  these votes once {quorum} do; {known_to} did, of {}{start}",
-                said.len()
+                said
             )),
             //= X36
             Records::Doubtful { by: None, .. } if self.is_copy() => Some(format!(
                 "the votes of this node are a copy, which may be older than what it voted: it votes again once {needed} of the \
                  other acceptors say that they know of nothing later, and {} did{start}; where too few will ever come back, end \
                  this daemon and see `consort adopt --help`",
-                said.len()
+                said
             )),
             Records::Newest | Records::Doubtful { .. } => None,
         }

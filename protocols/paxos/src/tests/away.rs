@@ -6,7 +6,8 @@ use crate::acceptor::Standing;
 use crate::ballot::{Ballot, Began, Incarnations};
 use crate::packet::{Acceptance, Beat, Content, Told};
 use crate::record::{LogStart, Record};
-use consort_types::{Incarnation, MemberId};
+use consort_order::trouble_of;
+use consort_types::{Incarnation, Instant, MemberId};
 
 /// An incarnation of node 0 that voted, or was about to.
 fn began(incarnation: u64, has_forgotten: bool) -> Began {
@@ -25,6 +26,20 @@ fn standing(world: &World, node: usize) -> &Standing {
     &world.hosts[node].engine.acceptor().unwrap().standing
 }
 
+/// Goes on in steps that are shorter than a write to a disk.
+fn step_until(world: &mut World, holds: impl Fn(&World) -> bool) {
+    let steps = (0..400_000).find(|_| {
+        world.step(20_000);
+        holds(world)
+    });
+    assert!(steps.is_some(), "liveness: {}", world.describe());
+}
+
+/// What a person is shown.
+fn trouble(world: &World, node: usize) -> String {
+    trouble_of(&world.hosts[node].engine, Instant(world.now)).unwrap_or_default()
+}
+
 /// Node 0 starts with its disk away, and is about to take over what the others have.
 fn about_to_adopt(seed: u64) -> World {
     let mut world = world(seed, 3);
@@ -32,18 +47,14 @@ fn about_to_adopt(seed: u64) -> World {
     settles(&mut world);
     world.stop(0, Disk::Away);
     world.restart(0);
-    while !matches!(standing(&world, 0), Standing::Adopting { .. }) {
-        world.step(20_000);
-    }
+    step_until(&mut world, |world| matches!(standing(world, 0), Standing::Adopting { .. }));
     world
 }
 
 /// Node 0 starts with its disk away, has taken over what the others have, and no other knows of it yet.
 fn about_to_announce(seed: u64) -> World {
     let mut world = about_to_adopt(seed);
-    while !matches!(standing(&world, 0), Standing::Announcing { .. }) {
-        world.step(20_000);
-    }
+    step_until(&mut world, |world| matches!(standing(world, 0), Standing::Announcing { .. }));
     world
 }
 
@@ -57,6 +68,8 @@ pub fn one_that_has_not_voted_since_it_forgot_needs_a_quorum_of_the_others_after
         world.restart(0);
         world.run(3_000);
         assert!(*standing(&world, 0) != Standing::Voting, "announced: only one other has noted it");
+        let said = trouble(&world, 0);
+        assert!(said.contains("votes once 2 of the other acceptors have noted") && said.contains("start n2"), "{said}");
         world.restart(2);
         settles(&mut world);
         assert!(world.submit(0, 20));
@@ -87,8 +100,8 @@ fn nothing_is_given_up_for_one_that_may_not_have_voted() {
         [0, 2].into_iter().for_each(|node| world.restart(node));
         world.run(8_000);
         assert!(world.restarts == 0 && world.hosts[0].engine.learner().next() > 0, "given up: {}", world.describe());
-        let trouble = world.hosts[0].engine.describe(consort_types::Instant(world.now));
-        assert!(trouble.contains("newest"), "{trouble}");
+        let said = trouble(&world, 0);
+        assert!(said.contains("and may have voted: n1.") && said.contains("start n2"), "{said}");
     }
 }
 
@@ -109,6 +122,10 @@ pub fn no_records_are_given_up_that_too_few_others_make_up_for() {
     [0, 2].into_iter().for_each(|node| world.restart(node));
     world.run(8_000);
     assert!(world.restarts == 0, "given up: {}", world.describe());
+    for node in [0, 2] {
+        let said = trouble(&world, node);
+        assert!(said.contains("count as lost once 2 of the other acceptors vote"), "{said}");
+    }
 }
 
 /// Node 0 knows that incarnation 5 of node 1 voted, and gets a beat of incarnation 7, which follows 1.
@@ -212,10 +229,11 @@ pub fn an_announcement_that_came_to_nothing_makes_no_confirmed_records_older() {
         solo
     };
     let mut solo = returned();
-    while !solo.announces() {
+    for _ in 0..40 {
         solo.tick();
         solo.hand(other(1), says(Began::default()));
     }
+    assert!(solo.announces());
     solo.note_at(1);
     assert!(solo.votes());
     solo.hand(other(2), says(Began::default()));
@@ -283,9 +301,7 @@ fn what_was_learnt_of_an_earlier_log_is_not_taken_for_a_part_of_a_later_one() {
     //= X34 test
     let mut world = World::new(1, 3, 3, crate::config::Storage::Sync);
     world.judge.off = true;
-    while !votes(&world, 0) || world.hosts[0].records().is_empty() {
-        world.step(20_000);
-    }
+    step_until(&mut world, |world| votes(world, 0) && !world.hosts[0].records().is_empty());
     assert!(world.hosts[0].engine.acceptor().unwrap().is_fresh());
     world.stop(0, Disk::Kept);
     settles(&mut world);
@@ -293,9 +309,7 @@ fn what_was_learnt_of_an_earlier_log_is_not_taken_for_a_part_of_a_later_one() {
     let log = world.hosts[1].engine.log();
     world.stop(2, Disk::Away);
     world.restart(0);
-    while world.hosts[0].engine.learner().next() < 5 {
-        world.step(100_000);
-    }
+    step_until(&mut world, |world| world.hosts[0].engine.learner().next() >= 5);
     world.run(3);
     world.stop(0, Disk::Kept);
     world.stop(1, Disk::Away);
