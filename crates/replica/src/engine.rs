@@ -132,7 +132,8 @@ pub struct Engine {
     heard: (u64, BTreeSet<ReplicaId>),
     /// Where the last ask came back, what came since.
     buffer: Option<Vec<Input>>,
-    served: bool,
+    /// Who has begun to send what it lacks.
+    donor: Option<Peer>,
     told_current: bool,
     // Own commands and marks:
     unapplied: BTreeMap<u64, Bytes>,
@@ -171,7 +172,7 @@ impl Engine {
             ask: 0,
             heard: (0, BTreeSet::new()),
             buffer: None,
-            served: false,
+            donor: None,
             told_current: false,
             unapplied: BTreeMap::new(),
             number: 0,
@@ -219,7 +220,7 @@ impl Engine {
         if self.me.is_none() {
             return "it is in the group of no daemon".to_owned();
         }
-        if self.served {
+        if self.donor.is_some() {
             return "it is sent what it lacks".to_owned();
         }
         let silent = self.members.len().saturating_sub(self.hellos.len());
@@ -288,8 +289,12 @@ impl Engine {
             self.take_change(membership);
         } else {
             (self.at, self.members) = (membership.at, membership.members.clone());
+            // What was said in the membership before elects none in this one.
+            self.hellos.clear();
+            // If its donor has left, all others may lag, too, and wait for its hello.
+            let goes_on = self.donor.is_some_and(|donor| membership.members.contains(&donor));
             match &mut self.buffer {
-                Some(buffer) if self.served => buffer.push(Input::Changed(membership)),
+                Some(buffer) if goes_on => buffer.push(Input::Changed(membership)),
                 _ => self.say_hello(me),
             }
         }
@@ -306,9 +311,11 @@ impl Engine {
         }
     }
 
-    /// What was donated begins to come.
-    pub const fn on_served(&mut self, ask: u64) {
-        self.served |= ask == self.ask && !self.follows;
+    /// What was donated begins to come, from this member.
+    pub fn on_served(&mut self, ask: u64, donor: Peer) {
+        if ask == self.ask && !self.follows {
+            self.donor = Some(donor);
+        }
     }
 
     /// Whether a gift is of use: it answers the last question.
@@ -347,13 +354,13 @@ impl Engine {
         self.silent.clear();
         self.stop_donating(|_| true);
         self.hellos.clear();
-        (self.buffer, self.served) = (None, false);
+        (self.buffer, self.donor) = (None, None);
         self.tell_current(false);
     }
 
     fn say_hello(&mut self, peer: Peer) {
         self.ask += 1;
-        (self.buffer, self.served) = (None, false);
+        (self.buffer, self.donor) = (None, None);
         self.hellos.clear();
         let Settings { id, forces, .. } = self.settings;
         let (ask, at, clean) = (self.ask, self.at, self.clean);

@@ -19,14 +19,13 @@ impl<M: StateMachine> Driver<M> {
         if !self.engine.awaits(ask) {
             return Ok(());
         }
-        self.engine.on_served(ask);
+        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from);
+        let Some((peer, donor)) = donor.map(|(peer, name)| (*peer, name.clone())) else { return Ok(()) };
+        self.engine.on_served(ask, peer);
         let whole = self.incoming.take(from, (ask, number, last), bytes);
-        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from).map(|(_, name)| name.clone());
-        if let Some(donor) = donor {
-            let (id, next) = (self.engine.id(), self.incoming.next());
-            let received = Private::Received { id, ask, next };
-            self.session.send(Service::Agreed, &[donor], &received.encode())?;
-        }
+        let (id, next) = (self.engine.id(), self.incoming.next());
+        let received = Private::Received { id, ask, next };
+        self.session.send(Service::Agreed, &[donor], &received.encode())?;
         whole.map_or(Ok(()), |parts| self.take_gift(parts))
     }
 

@@ -16,7 +16,7 @@ enum Event {
     Frame(Frame),
     Changed(Membership),
     Signal,
-    Served(u64),
+    Served(u64, Peer),
     Gift(Box<Transfer>),
 }
 
@@ -28,7 +28,8 @@ enum Item {
     Join(Peer),
     Gone(Peer),
     /// Private: that a transfer has begun, and its end.
-    Served(usize, Peer, u64),
+    /// The donor's node, the receiver, the number of its question, and the donor.
+    Served(usize, Peer, u64, Peer),
     Gift(usize, Box<Transfer>),
 }
 
@@ -68,10 +69,14 @@ struct Transfer {
     id: ReplicaId,
     gift: Gift,
     state: Vec<(Origin, u64)>,
+    /// A part of it is under way.
+    waits: bool,
 }
 
 pub struct World {
     rng: Rng,
+    /// The share of parts of transfers that are the last.
+    ends: f64,
     pub log: Vec<String>,
     nodes: usize,
     views: Vec<View>,
@@ -101,6 +106,7 @@ impl World {
         let view = View { number: 1, nodes: all.clone(), order: Vec::new(), held: start(&all), delivered: start(&all) };
         Self {
             rng: Rng::new(seed),
+            ends: [0.4, 0.03][seed as usize / 2 % 2],
             log: Vec::new(),
             nodes,
             views: vec![view],
@@ -259,7 +265,7 @@ impl World {
         let table = &mut self.tables[node];
         match item {
             Item::Frame(frame, ..) => return self.tell(node, &Event::Frame(frame)),
-            Item::Served(_, to, ask) => return self.tell_one(node, to, Event::Served(ask)),
+            Item::Served(_, to, ask, from) => return self.tell_one(node, to, Event::Served(ask, from)),
             Item::Gift(_, transfer) => return self.tell_one(node, transfer.to, Event::Gift(transfer)),
             Item::Join(peer) if table.members.insert(peer) => {}
             Item::Gone(peer) if table.members.remove(&peer) => {}
@@ -307,7 +313,12 @@ impl World {
             }
             Event::Changed(membership) => engine.on_membership(membership),
             Event::Signal => engine.on_signal(),
-            Event::Served(ask) => engine.on_served(ask),
+            Event::Served(ask, from) => {
+                engine.on_served(ask, from);
+                let peer = self.clients[client].peer;
+                let acknowledged = |transfer: &&mut Transfer| transfer.to == peer && transfer.gift.ask == ask;
+                self.transfers.iter_mut().filter(acknowledged).for_each(|transfer| transfer.waits = false);
+            }
             Event::Gift(transfer) => self.take_gift(client, *transfer),
         }
         self.drain(client);
@@ -345,7 +356,7 @@ impl World {
                 Effect::Donate { id, peer, gift } => {
                     let (from, state) = (own_id(own), own.state.clone());
                     self.log.push(format!("c{client} serves {peer:?}"));
-                    self.transfers.push(Transfer { from, to: peer, id, gift: *gift, state });
+                    self.transfers.push(Transfer { from, to: peer, id, gift: *gift, state, waits: false });
                 }
                 Effect::StopDonating { id } => {
                     let from = own_id(own);
@@ -363,15 +374,21 @@ impl World {
     /// A donor sends more of a transfer, or its last.
     fn send_transfer(&mut self) {
         let index = self.rng.below(self.transfers.len() as u64) as usize;
+        // One part is under way at a time.
+        if self.transfers[index].waits {
+            return;
+        }
         let from = self.transfers[index].from;
         let donor = self.clients.iter().find(|client| own_id(client) == from);
         let Some(donor) = donor else { return drop(self.transfers.swap_remove(index)) };
         let Some(node) = donor.node.filter(|node| donor.outbox.is_empty() && self.counts(*node)) else { return };
+        let donor = donor.peer;
         let (to, ask) = (self.transfers[index].to, self.transfers[index].gift.ask);
-        let item = if self.rng.chance(0.4) {
+        let item = if self.rng.chance(self.ends) {
             Item::Gift(node, Box::new(self.transfers.swap_remove(index)))
         } else {
-            Item::Served(node, to, ask)
+            self.transfers[index].waits = true;
+            Item::Served(node, to, ask, donor)
         };
         self.views[self.at[node]].order.push(item);
     }
@@ -461,12 +478,14 @@ impl World {
     /// All is whole: everything ends. True if all are up to date.
     pub fn heal(&mut self) -> bool {
         self.repartition(&[(0..self.nodes).collect()]);
-        for client in 0..self.clients.len() {
-            if self.clients[client].node.is_none() {
-                self.connect(client, 0);
+        self.connect_all();
+        for steps_left in (0..40_000_u32).rev() {
+            if steps_left > 20_000 && self.rng.chance(0.02) {
+                self.part_from_donors();
             }
-        }
-        for _ in 0..40_000 {
+            if steps_left == 20_000 {
+                self.connect_all();
+            }
             self.step(0.0, 0.0);
             if self.rng.chance(0.2) && !self.transfers.is_empty() {
                 self.send_transfer();
@@ -488,6 +507,27 @@ impl World {
             assert_eq!(unique.len(), self.history.len(), "a command was applied twice");
         }
         current
+    }
+
+    /// While the whole view goes on, connections are lost: of all but those that are sent what they lack, of one, or of most.
+    fn part_from_donors(&mut self) {
+        let is_served = |client: &Client| client.engine.waits_for() == "it is sent what it lacks";
+        let count = self.clients.len();
+        let lost: Vec<_> = match (self.clients.iter().any(is_served), self.rng.chance(0.3)) {
+            (true, true) => (0..count).filter(|client| !is_served(&self.clients[*client])).collect(),
+            (true, false) => vec![self.rng.below(count as u64) as usize],
+            (false, _) if self.rng.chance(0.03) => (0..count).filter(|_| self.rng.chance(0.6)).collect(),
+            (false, _) => Vec::new(),
+        };
+        lost.into_iter().for_each(|client| self.disconnect(client));
+    }
+
+    fn connect_all(&mut self) {
+        for client in 0..self.clients.len() {
+            if self.clients[client].node.is_none() {
+                self.connect(client, 0);
+            }
+        }
     }
 
     fn settle(&mut self) {

@@ -342,3 +342,50 @@ fn two_that_are_forced_in_turn_are_one_history_again() {
     stage.assert_one_state(&[1, 3], &[(9, 1), (9, 2), (7, 1)]);
     assert_eq!(stage.actor(3).parted, [false]);
 }
+
+#[test]
+fn one_whose_only_donor_leaves_and_comes_back_says_hello_again() {
+    let mut stage = Stage::founded(2);
+    stage.cut_off((2, 0), &[2]);
+    stage.change((3, 0), &[1], &[&[1]]);
+    stage.order.push_back(command(7, 1));
+    stage.deliver_to(&[1]);
+    stage.actor(2).engine.on_lost();
+    stage.actor(2).engine.on_connected(peer(2));
+    stage.change((3, 1), &[1, 2], &[&[1, 2]]);
+    stage.deliver_to(&[1, 2]);
+    stage.begin_gifts(1);
+    assert_eq!(stage.gifts(), 1);
+    // Its connection is lost while it sends, and it comes back in the same view.
+    stage.lose_gifts();
+    stage.actor(1).engine.on_lost();
+    stage.change((3, 2), &[2], &[&[2]]);
+    stage.actor(1).engine.on_connected(peer(1));
+    stage.change((3, 3), &[1, 2], &[&[1, 2]]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2], &[(7, 1)]);
+}
+
+#[test]
+fn one_that_is_sent_what_it_lacks_elects_nobody_where_another_joins() {
+    let mut stage = Stage::founded(3);
+    stage.cut_off((2, 0), &[3]);
+    stage.change((3, 0), &[1, 2], &[&[1, 2]]);
+    stage.order.push_back(command(9, 1));
+    stage.deliver_to(&[1, 2]);
+    // All come back with new connections, so they elect 1 and 2, and 1 sends 3 what it lacks.
+    for id in 1..=3 {
+        stage.actor(id).engine.on_lost();
+        stage.actor(id).engine.on_connected(peer(id));
+    }
+    stage.change((4, 1), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.deliver_to(&[1, 2, 3]);
+    stage.begin_gifts(1);
+    assert_eq!(stage.gifts(), 1);
+    stage.order.push_back(command(9, 2));
+    stage.deliver_to(&[1, 2, 3]);
+    stage.enter(engine(4, 3));
+    stage.change((4, 2), &[1, 2, 3, 4], &[&[1, 2, 3, 4]]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3, 4], &[(9, 1), (9, 2)]);
+}

@@ -155,6 +155,16 @@ impl Stage {
         self.gifts.clear();
     }
 
+    /// What is under way to those that lag begins to come, from this one.
+    pub fn begin_gifts(&mut self, from: u16) {
+        let under_way: Vec<_> = self.gifts.iter().map(|(to, gift, _)| (*to, gift.ask)).collect();
+        for (to, ask) in under_way {
+            self.actors.iter_mut().filter(|actor| peer(actor.id) == to).for_each(|actor| {
+                actor.engine.on_served(ask, peer(from));
+            });
+        }
+    }
+
     pub fn gifts(&self) -> usize {
         self.gifts.len()
     }

@@ -1,6 +1,7 @@
 //! One start of a server on an order that forgets: the engine of the product and, around it, what the product's driver does
-//! with connection, directory and time. Its connection has no session behind it: what is of unknown fate is sent again once
-//! the server is up to date, as the product does where a daemon has forgotten its session.
+//! with connection, directory and time. Its connection has no session behind it, so that it does by itself what a session does:
+//! it sends only where the view is primary, takes nothing that was ordered elsewhere, and sends that again. What is of unknown
+//! fate is sent again once the server is up to date, as the product does where a daemon has forgotten its session.
 use super::commands;
 use super::directory::{Directory, ReplicaCheckpoint, bytes_of, registers_of, sum_of};
 use super::lasting::{Ask, Beginning, Here, Settings};
@@ -12,7 +13,7 @@ use consort_replica::simulated::forgetting::{
 };
 use consort_replica::simulated::{Frame, Origin, Peer};
 use consort_session::{ChangeCause, DaemonEvent, GroupView, Message, PrivateName, Target, Welcome};
-use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, Service};
+use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, Primary, Service};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 
@@ -54,6 +55,10 @@ pub(super) struct Process {
     /// The last command of the last checkpoint, and when that was begun.
     saved: (u64, Instant),
     pub outbox: VecDeque<(Service, Target, Bytes)>,
+    /// Whether the view is primary.
+    counts: bool,
+    /// Frames for the group that were sent and have not come back.
+    under_way: VecDeque<(Service, Target, Bytes)>,
     pub asks: VecDeque<Ask>,
     pub told: Vec<ReplicaRecord>,
 }
@@ -95,6 +100,8 @@ impl Process {
             incoming: Incoming::default(),
             saving: None,
             outbox: VecDeque::new(),
+            counts: false,
+            under_way: VecDeque::new(),
             asks: VecDeque::new(),
             told: vec![record],
             settings,
@@ -153,7 +160,7 @@ impl Process {
     pub fn on_lost(&mut self) {
         self.me = None;
         self.engine.on_lost();
-        self.outbox.clear();
+        (self.outbox, self.under_way, self.counts) = (VecDeque::new(), VecDeque::new(), false);
         self.asks.clear();
         self.act();
     }
@@ -187,7 +194,13 @@ impl Process {
 
     /// What it sends next.
     pub fn next_send(&self) -> Option<(Service, Target, Bytes)> {
-        self.outbox.front().cloned()
+        self.outbox.front().filter(|_| self.counts).cloned()
+    }
+
+    /// That is under way.
+    pub fn sent(&mut self) {
+        let is_for_group = |sent: &(Service, Target, Bytes)| matches!(sent.1, Target::Group(_));
+        self.under_way.extend(self.outbox.pop_front().filter(is_for_group));
     }
 
     fn send_to(&mut self, name: PrivateName, private: &Private) {
@@ -212,9 +225,9 @@ impl Process {
     /// What the process's daemon said.
     pub fn on_event(&mut self, event: &DaemonEvent) {
         match event {
-            DaemonEvent::GroupView(view) if view.cause != ChangeCause::Primary => self.on_view(view),
+            DaemonEvent::GroupView(view) => self.on_view(view),
             DaemonEvent::GroupSignal(_) => self.engine.on_signal(),
-            DaemonEvent::Message(message) => self.on_message(message),
+            DaemonEvent::Message(message) if self.counts => self.on_message(message),
             _ => {}
         }
         self.act();
@@ -223,6 +236,15 @@ impl Process {
 
     fn on_view(&mut self, view: &GroupView) {
         let Some(me) = self.me else { return };
+        let counted = self.counts && view.cause != ChangeCause::Network;
+        self.counts = view.primary == Primary::Yes;
+        if self.counts && !counted {
+            self.under_way.append(&mut self.outbox);
+            std::mem::swap(&mut self.under_way, &mut self.outbox);
+        }
+        if view.cause == ChangeCause::Primary {
+            return;
+        }
         let name =
             |member: &consort_session::Member| (member.key(), PrivateName::new(&member.name, member.daemon.node));
         self.names = view.members.iter().map(name).collect();
@@ -239,6 +261,9 @@ impl Process {
         let bytes = Bytes::copy_from_slice(message.payload());
         let group = self.settings.group.to_string();
         if message.groups().any(|of| of == group) {
+            if self.me.is_some_and(|me| (me.0.node, me.1) == message.sender()) {
+                self.under_way.pop_front();
+            }
             if let Ok(frame) = Frame::decode(&bytes) {
                 self.engine.on_frame(frame);
             }
@@ -262,13 +287,12 @@ impl Process {
         if !self.engine.awaits(ask) {
             return;
         }
-        self.engine.on_served(ask);
+        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from);
+        let Some((peer, donor)) = donor.map(|(peer, name)| (*peer, name.clone())) else { return };
+        self.engine.on_served(ask, peer);
         let whole = self.incoming.take(from, (ask, number, last), bytes);
-        let donor = self.names.iter().find(|(peer, _)| (peer.0.node, peer.1) == from).map(|(_, name)| name.clone());
-        if let Some(donor) = donor {
-            let (id, next) = (self.engine.id(), self.incoming.next());
-            self.send_to(donor, &Private::Received { id, ask, next });
-        }
+        let (id, next) = (self.engine.id(), self.incoming.next());
+        self.send_to(donor, &Private::Received { id, ask, next });
         whole.into_iter().for_each(|parts| self.take_gift(parts));
     }
 

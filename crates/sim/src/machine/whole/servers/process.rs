@@ -115,7 +115,10 @@ impl Process {
 
     /// That is under way.
     pub fn sent(&mut self) {
-        each!(self, process => drop(process.outbox.pop_front()));
+        match self {
+            Self::Lasting(process) => drop(process.outbox.pop_front()),
+            Self::Forgetting(process) => process.sent(),
+        }
     }
 
     /// Begins to fetch a checkpoint, if it lacks one.
