@@ -52,8 +52,9 @@ pub trait Simulated: Engine + Sized + 'static {
     fn lasts(_config: &Self::Config) -> bool {
         false
     }
-    /// The same settings with as much retained at each node: a server knows only what its own daemon may retain.
-    fn alike(config: Self::Config) -> Self::Config {
+    /// The same settings as servers need them: a policy says which part of the network goes on, and each node may retain as
+    /// much, because a server knows only what its own daemon may retain.
+    fn for_servers(config: Self::Config) -> Self::Config {
         config
     }
     /// The highest stream that messages of engines alone are for.
@@ -116,12 +117,17 @@ pub fn run_sessions<E: Simulated>(
     let plan = E::suited(RunPlan::draw_whole(seed, faults), true);
     let promised = E::bounds(&plan, true)?.promised;
     let resumes = !promised.quorum || promised.gaps;
-    let drawn = sessions.of(&plan, resumes, E::lasts(&E::settings(&plan, true)))?;
+    let lasts = E::lasts(&E::settings(&plan, true));
+    let drawn = sessions.of(&plan, resumes, lasts)?;
+    let drawn = if promised.quorum && !lasts { drawn.without_blackout() } else { drawn };
     let plan = drawn.suited(plan);
     let mut bounds = E::bounds(&plan, true)?;
     if drawn.servers.is_some() {
         // Servers make checkpoints, and say so, also at rest.
         bounds.quiet.values_mut().for_each(|limit| *limit = (*limit).max(4 << 10));
+        // A message is copied to five servers where it was copied to four clients before.
+        let most = bounds.running.entry("delivery_slice_max_bytes");
+        most.and_modify(|limit| *limit += message::LARGEST as u64 + 1024);
         // Where all retain little, a node that was slow begins again outside of the view.
         bounds.unseen.insert("NV");
     }
@@ -172,7 +178,7 @@ fn whole<'a, E: Simulated>(
     let spares = !plan.shipped && Rng::new(plan.seed).fork(0x70b1c).chance(0.6);
     let (known, bookmarks) = (plan.clone(), Bookmarks::default());
     let DrawnSessions { roaming, resuming, servers } = drawn;
-    let settings = if servers.is_some() { E::alike(settings) } else { settings };
+    let settings = if servers.is_some() { E::for_servers(settings) } else { settings };
     if let Some(readers) = &resuming {
         let (bytes, keep) = readers.retention();
         options.bounds.retained = Some((bytes as u64, keep));

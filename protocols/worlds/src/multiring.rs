@@ -1,6 +1,7 @@
 //! Totem's multiple rings in the simulator: rings drawn by the seed, in trees and in loops. All rings share the network; only their own nodes
 //! read what is sent on them.
 use crate::Simulated;
+use consort_member::Policy;
 use consort_multiring::{Config, MultiRing, RingNodes, RingNumber};
 use consort_order::Engine;
 use consort_ring::{Acceleration, IdleHold, RingConfig};
@@ -42,6 +43,10 @@ impl Simulated for MultiRing {
             };
         }
         config
+    }
+
+    fn for_servers(config: Config) -> Config {
+        Config { ring: RingConfig { primary: Policy::Majority, ..config.ring }, ..config }
     }
 
     fn at(config: &Config, me: NodeId) -> Config {

@@ -40,7 +40,7 @@ impl Simulated for Paxos {
         config.storage != Storage::Memory
     }
 
-    fn alike(config: Config) -> Config {
+    fn for_servers(config: Config) -> Config {
         Config { retain: config.retain.max(LITTLE + 1), ..config }
     }
 

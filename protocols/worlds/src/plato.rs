@@ -1,5 +1,6 @@
 //! PLATO in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::Simulated;
+use consort_member::Policy;
 use consort_order::Engine;
 use consort_plato::{Plato, PlatoConfig, Prediction, Sequencing, Window};
 use consort_sim::checkers::Bounds;
@@ -34,6 +35,10 @@ impl Simulated for Plato {
             return PlatoConfig { datagram, primary, ..PlatoConfig::new(me, members) };
         }
         config
+    }
+
+    fn for_servers(config: PlatoConfig) -> PlatoConfig {
+        PlatoConfig { primary: Policy::Majority, ..config }
     }
 
     fn at(config: &PlatoConfig, me: NodeId) -> PlatoConfig {

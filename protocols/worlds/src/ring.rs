@@ -1,5 +1,6 @@
 //! The ring in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::Simulated;
+use consort_member::Policy;
 use consort_member::Quarantine;
 use consort_ring::{Acceleration, IdleHold, Priority, Ring, RingConfig, RingTimeouts, WindowTuning, Windows};
 use consort_sim::checkers::{Bounds, Calmness, IdleWaits, PromisedOrder};
@@ -41,6 +42,10 @@ impl Simulated for Ring {
 
     fn suited(plan: RunPlan, _whole: bool) -> RunPlan {
         crate::far_apart(plan)
+    }
+
+    fn for_servers(config: RingConfig) -> RingConfig {
+        RingConfig { primary: Policy::Majority, ..config }
     }
 
     fn at(config: &RingConfig, me: NodeId) -> RingConfig {

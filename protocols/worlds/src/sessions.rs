@@ -70,6 +70,11 @@ impl SessionsDrawn {
 }
 
 impl DrawnSessions {
+    /// The same where everything never crashes at once: the order is in the memory of a majority, and is lost with that.
+    pub fn without_blackout(self) -> Self {
+        Self { servers: self.servers.map(Servers::without_blackout), ..self }
+    }
+
     /// Whether everything crashes at once.
     pub fn blacks_out(&self) -> bool {
         self.servers.as_ref().is_some_and(|servers| servers.blackout().is_some())

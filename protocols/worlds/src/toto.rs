@@ -1,5 +1,6 @@
 //! ToTo in the simulator: settings drawn by the seed, limits that its memory must keep.
 use crate::Simulated;
+use consort_member::Policy;
 use consort_order::Engine;
 use consort_sim::checkers::Bounds;
 use consort_sim::machine::Holds;
@@ -34,6 +35,10 @@ impl Simulated for Toto {
             return TotoConfig { datagram, primary, ..TotoConfig::new(me, members) };
         }
         config
+    }
+
+    fn for_servers(config: TotoConfig) -> TotoConfig {
+        TotoConfig { primary: Policy::Majority, ..config }
     }
 
     fn at(config: &TotoConfig, me: NodeId) -> TotoConfig {

@@ -156,6 +156,12 @@ impl Servers {
         Self { shared: Rc::new(RefCell::new(fleet)), blackout }
     }
 
+    /// The same where everything never crashes at once.
+    #[must_use]
+    pub fn without_blackout(self) -> Self {
+        Self { blackout: None, ..self }
+    }
+
     /// When everything is to crash at once, if it is, and for how long.
     pub fn blackout(&self) -> Option<(Instant, Duration)> {
         let at = self.blackout?;

@@ -71,8 +71,9 @@ impl Fleet {
         }
     }
 
-    /// What replicas in memory answered lives as long as most of those do that are up to date. So one is killed only if
-    /// the others of these are more than half, and if it is known again by a checkpoint.
+    /// What replicas in memory answered lives as long as most of those do that are up to date and have received it. So one
+    /// is killed only if the others of these are more than half, and if it is known again by a checkpoint. Before they have
+    /// begun none is: one that was counted among the first would be waited for.
     fn may_kill(&self, at: usize) -> bool {
         let replicas = self.servers.iter().filter_map(|server| match &server.process {
             Some(Process::Forgetting(process)) => Some(process),
@@ -82,10 +83,12 @@ impl Fleet {
         let Some((_, line)) = known.iter().max_by_key(|(_, line)| (line.epoch, line.step)) else { return true };
         let Some(Process::Forgetting(process)) = &self.servers[at].process else { return true };
         let is_known = self.servers[at].directory.newest_of_replica().is_some();
+        let furthest = known.iter().map(|(_, line)| line.end.position).max().unwrap_or(0);
         let left = |of: &BTreeSet<ReplicaId>| {
-            2 * known.iter().filter(|(id, _)| of.contains(id) && *id != process.id()).count() > of.len()
+            let others = known.iter().filter(|(id, line)| *id != process.id() && line.end.position == furthest);
+            2 * others.filter(|(id, _)| of.contains(id)).count() > of.len()
         };
-        line.history == 0 || is_known && left(&line.current) && left(&line.firm)
+        is_known && left(&line.current) && left(&line.firm)
     }
 
     /// The node of a machine has crashed, and perhaps the machine.
