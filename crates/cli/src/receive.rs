@@ -8,7 +8,7 @@ use crate::clock;
 use crate::connect::{self, Wanted};
 use crate::failure::{Code, Failure, Outcome, Trying};
 use crate::progress::Progress;
-use consort::{Client, ConnectOptions, DeclareStatus, Error, Event, GroupName, ReadingStatus, Undo};
+use consort::{Client, ConnectOptions, Error, Event, GroupName, ReadingStatus, Undo};
 use print::{Printer, Style};
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -90,7 +90,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let outcome = receive(&mut client, &options, deadline, &mut printer, &mut keeper);
     // What was received is told even where it is less than was wanted.
     printer.finish()?;
-    keeper.keep(&mut client)?;
+    keeper.finish(&mut client)?;
     outcome
 }
 
@@ -167,9 +167,7 @@ fn receive(
         if let Event::Refused { refusal, .. } = &event {
             return Err(Failure::new(format!("cannot join: {refusal}")));
         }
-        if let Event::Declared(DeclareStatus { refused: Some(refusal), .. }) = &event {
-            return Err(Failure::new(format!("--holder: {refusal}")));
-        }
+        keeper.look(&event)?;
         if let Event::Reading(ReadingStatus::Ended(end)) = &event {
             return Err(Failure::new(format!("cannot read: {end}")));
         }

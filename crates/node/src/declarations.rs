@@ -27,6 +27,12 @@ impl Declaring {
     /// How many may wait.
     const MOST: usize = 256;
 
+    /// A client is gone: what it said is not proposed again, because that may come behind what another says of the holder.
+    pub(crate) fn forget(&mut self, client: ClientId) {
+        //= G58
+        self.waiting.retain(|_, waiting| waiting.client != client);
+    }
+
     fn is_full_for(&self, declaration: &Declaration) -> bool {
         let key = (declaration.holder().clone(), declaration.kind());
         self.waiting.len() >= Self::MOST && !self.waiting.contains_key(&key)

@@ -330,6 +330,7 @@ impl<E: Engine> Node<E> {
         self.clients.forget(client);
         self.rights.forget(client);
         self.keys.forget(client);
+        self.declaring.forget(client);
     }
 
     /// The time that [`Self::poll_timeout`] named has come. Harmless if it has not.

@@ -2,14 +2,17 @@
 use super::ended;
 use crate::args::Args;
 use crate::clock;
-use crate::failure::{Failure, Outcome, Trying};
-use consort::{Bookmark, Client, GroupName, Holder, Place, ReadFrom};
+use crate::failure::{Failure, Outcome, Trying, note};
+use consort::{Bookmark, Client, DeclareStatus, Event, GroupName, Holder, Place, ReadFrom};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// A checkpoint is written anew no more often, in nanoseconds, while messages keep coming.
 const EACH: u64 = 1_000_000_000;
+/// How long it waits in the end until the daemons have ordered how far was read.
+const PATIENCE: u64 = 5 * EACH;
 
 /// What the command line says of reading.
 #[derive(Debug, Default)]
@@ -53,7 +56,8 @@ impl ReadingOptions {
 
     /// What keeps the checkpoint.
     pub fn keeper(&self) -> Keeper {
-        Keeper { path: self.checkpoint.clone(), holder: self.holder.clone(), kept: None, at: 0 }
+        let (path, holder) = (self.checkpoint.clone(), self.holder.clone());
+        Keeper { path, holder, ..Keeper::default() }
     }
 }
 
@@ -64,6 +68,9 @@ pub struct Keeper {
     holder: Option<Holder>,
     kept: Option<Bookmark>,
     at: u64,
+    /// What was declared last, and whether that is in the order.
+    declared: Option<Bookmark>,
+    is_answered: bool,
 }
 
 impl Keeper {
@@ -74,8 +81,56 @@ impl Keeper {
 
     /// Writes how far was read, of which all must have been printed: better twice than never. Then the daemons may know.
     pub fn keep(&mut self, client: &mut Client) -> Outcome {
-        let Some(bookmark) = self.write(client.bookmark())? else { return Ok(()) };
-        self.holder.as_ref().map_or(Ok(()), |holder| client.declare(holder, &bookmark)).map_err(ended)
+        self.write(client.bookmark())?;
+        self.declare(client)
+    }
+
+    /// One at a time, so that it is known which one is in the order.
+    fn declare(&mut self, client: &mut Client) -> Outcome {
+        let (Some(holder), Some(kept)) = (&self.holder, &self.kept) else { return Ok(()) };
+        if self.declared.is_some() && !self.is_answered || self.declared.as_ref() == Some(kept) {
+            return Ok(());
+        }
+        client.declare(holder, kept).map_err(ended)?;
+        (self.declared, self.is_answered) = (Some(kept.clone()), false);
+        Ok(())
+    }
+
+    /// An event came.
+    ///
+    /// # Errors
+    /// The daemons do not take what was declared.
+    pub fn look(&mut self, event: &Event) -> Outcome {
+        match event {
+            Event::Declared(DeclareStatus { refused: Some(refusal), .. }) => {
+                Err(Failure::new(format!("--holder: {refusal}")))
+            }
+            Event::Declared(_) => {
+                self.is_answered = true;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The same as [`Self::keep`] at the end: waits for a while until what is written is in the order, because the daemon
+    /// proposes it no longer once the client is gone.
+    pub fn finish(&mut self, client: &mut Client) -> Outcome {
+        self.keep(client)?;
+        let deadline = clock::now_ns() + PATIENCE;
+        while self.declared.is_some() && !(self.is_answered && self.declared == self.kept) {
+            let left = Duration::from_nanos(deadline.saturating_sub(clock::now_ns()));
+            if left.is_zero() {
+                let text = format!("--holder: the daemons did not order the checkpoint within {} s", PATIENCE / EACH);
+                note(format!("{text}; they retain more than is needed until it is declared again"));
+                return Ok(());
+            }
+            if let Some(event) = client.receive(left).map_err(ended)? {
+                self.look(&event)?;
+                self.declare(client)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a bookmark, if it is news.

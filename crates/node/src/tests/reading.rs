@@ -491,6 +491,22 @@ fn a_checkpoint_is_handed_to_the_engine_until_it_stands_and_then_told() {
 }
 
 #[test]
+fn what_a_client_that_is_gone_declared_is_not_proposed_again() {
+    //= G58 test
+    let (mut world, ann, rea) = world_of(1, Limits::default());
+    say(&mut world, ann, &["g"], "one");
+    world.nodes[0].engine.declaring = DeclareProgress::Pending;
+    declare(&mut world, rea, 0, "ledger/1", 5);
+    declare(&mut world, ann, 0, "ledger/2", 6);
+    world.vanish(rea);
+    let asked = world.nodes[0].engine.declared.len();
+    world.settle();
+    declare(&mut world, ann, 0, "ledger/2", 7);
+    let since: Vec<_> = world.nodes[0].engine.declared[asked..].iter().map(|(name, _)| name.as_str()).collect();
+    assert!(!since.is_empty() && since.iter().all(|name| *name == "ledger/2"), "{since:?}");
+}
+
+#[test]
 fn a_checkpoint_that_cannot_be_declared_is_refused_with_what_to_do() {
     //= G58 test
     let (mut world, ann, rea) = world_of(1, Limits::default());
