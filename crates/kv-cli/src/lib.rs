@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `serve` | one server of a store, its partitions and its end |
 //! | `ask` | put, get, delete, range |
+//! | `load` | what a server's directory has, for another store |
 //! | `servers` | which servers are asked, and how long |
 //! | `bench` | what a store does under load |
 #![allow(clippy::disallowed_methods, reason = "a program is where clocks, threads and waiting live")]
 
 mod ask;
 mod bench;
+mod load;
 mod serve;
 mod servers;
 
@@ -30,6 +32,7 @@ protocol of Redis (RESP2), so that redis-cli and its like talk to them, too.
   get      print the value of a key
   delete   take keys away
   range    print keys and values in the order of keys, as of one time
+  load     put what a server's directory has into another store
   bench    measure a store
 
   consort kv COMMAND --help    what it can do
@@ -53,6 +56,7 @@ pub fn main(mut words: Vec<OsString>) -> Outcome {
         Some("get") => ask::get(words),
         Some("delete") => ask::delete(words),
         Some("range") => ask::range(words),
+        Some("load") => load::main(words),
         Some("bench") => bench::main(words),
         Some("--help" | "-h" | "help") => Err(Failure::shown(HELP)),
         _ => Err(unknown(&command.to_string_lossy())),
@@ -60,7 +64,7 @@ pub fn main(mut words: Vec<OsString>) -> Outcome {
 }
 
 fn unknown(command: &str) -> Failure {
-    let near = words::nearest(command, ["serve", "put", "get", "delete", "range", "bench"]);
+    let near = words::nearest(command, ["serve", "put", "get", "delete", "range", "load", "bench"]);
     let remedy = near.map_or("consort kv --help lists them".to_owned(), |near| format!("did you mean {near}?"));
     Failure::usage(format!("kv: `{command}` is not a command; {remedy}"))
 }
@@ -82,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_command_has_its_help() {
-        for command in ["serve", "put", "get", "delete", "range", "bench"] {
+        for command in ["serve", "put", "get", "delete", "range", "load", "bench"] {
             let help = failure(&format!("{command} --help"));
             assert_eq!(help.code, crate::failure::Code::Fine);
             assert!(help.message.starts_with(&format!("Usage: consort kv {command} ")), "{command}");

@@ -6,6 +6,7 @@
 //! | [`command`] | what stands in the order |
 //! | [`partition`], `leaves` | the state machine |
 //! | [`store`] | a replica of each partition |
+//! | [`saved`] | what a server's directory has, read without the server |
 //! | [`resp`], [`request`] | RESP2, and what words ask for |
 //! | `answer`, `info`, `connection`, [`server`] | requests of clients, and their replies |
 //! | [`client`] | the other end |
@@ -33,6 +34,7 @@ pub mod limits;
 pub mod partition;
 pub mod request;
 pub mod resp;
+pub mod saved;
 pub mod server;
 pub mod store;
 

@@ -55,6 +55,11 @@ impl Partition {
         self.bytes
     }
 
+    /// All keys with their values, in the order of keys.
+    pub fn entries(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        self.values.iter().map(|(key, value)| (&**key, &**value))
+    }
+
     /// The entries from a key on, before another, so many at most.
     pub fn range(&self, from: &[u8], to: Option<&[u8]>, most: usize) -> Entries {
         let mut found = Entries::default();
@@ -156,7 +161,7 @@ impl StateMachine for Partition {
         out.write_all(MAGIC)?;
         out.write_all(&snapshot.partitions.to_be_bytes())?;
         out.write_all(&(snapshot.len() as u64).to_be_bytes())?;
-        for (key, value) in snapshot.values.iter() {
+        for (key, value) in snapshot.entries() {
             out.write_all(&(key.len() as u32).to_be_bytes())?;
             out.write_all(&(value.len() as u32).to_be_bytes())?;
             out.write_all(key)?;

@@ -3,6 +3,7 @@ use crate::arcs::{Arcs, PARTITIONS_MAX};
 use crate::command::{Command, Outcome};
 use crate::limits::Limits;
 use crate::partition::Partition;
+use crate::saved;
 use bytes::Bytes;
 use consort::{Address, GroupName, SessionOptions};
 use consort_replica::{Error, Options, Outside, Pending, Replica, Response};
@@ -302,7 +303,7 @@ fn start(options: &StoreOptions, partition: usize) -> Result<Result<Replica<Part
         .log_bytes(options.log_bytes / usize::from(options.partitions))
         .checkpoint_every(options.checkpoint_every);
     let start = |state: Option<&PathBuf>| {
-        let directory = state.map(|state| state.join(format!("partition-{partition}")));
+        let directory = state.map(|state| saved::directory(state, partition));
         let mut replica = directory.into_iter().fold(replica.clone(), Options::checkpoints);
         (replica.durable, replica.force) = (options.durable, options.force);
         Replica::start(Partition::default(), &group, replica)

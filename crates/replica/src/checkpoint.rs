@@ -88,29 +88,12 @@ impl Checkpoints {
         Ok(Self { directory: directory.to_owned(), lock })
     }
 
-    /// The newest that is whole; the machine takes its state. Damaged ones are named in the log and left alone.
+    /// As [`load`].
     ///
     /// # Errors
-    /// The system's; that a checkpoint is of the other kind of order; or that the machine refused what is whole, and took no
-    /// other: it may have taken a part.
+    /// As of [`load`].
     pub fn load<M: StateMachine, H: CheckpointHead>(&self, machine: &mut M) -> io::Result<Option<H>> {
-        let mut refused = None;
-        for path in files(&self.directory)?.into_iter().rev() {
-            let opened = check(&path).and_then(|()| open(&path));
-            let restored = opened.map(|(head, mut state)| machine.restore(&mut state).map(|()| head));
-            match restored {
-                Ok(Ok(head)) => return Ok(Some(head)),
-                Ok(Err(error)) => {
-                    tracing::warn!("checkpoint {} is not used: its state cannot be restored: {error}", path.display());
-                    refused.get_or_insert((path, error));
-                }
-                Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
-                Err(error) => tracing::warn!("checkpoint {} is not used: {error}", path.display()),
-            }
-        }
-        let Some((path, error)) = refused else { return Ok(None) };
-        let name = path.file_name().unwrap_or_default().display();
-        Err(bad(&format!("the state in {name} cannot be restored: {error}; move the files away to begin without it")))
+        load(&self.directory, machine)
     }
 
     /// The machine takes the state of this file, which is whole.
@@ -140,6 +123,31 @@ impl Checkpoints {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// The newest that is whole; the machine takes its state. Damaged ones are named in the log and left alone.
+///
+/// # Errors
+/// The system's; that a checkpoint is of the other kind of order; or that the machine refused what is whole, and took no
+/// other: it may have taken a part.
+pub(crate) fn load<M: StateMachine, H: CheckpointHead>(directory: &Path, machine: &mut M) -> io::Result<Option<H>> {
+    let mut refused = None;
+    for path in files(directory)?.into_iter().rev() {
+        let opened = check(&path).and_then(|()| open(&path));
+        let restored = opened.map(|(head, mut state)| machine.restore(&mut state).map(|()| head));
+        match restored {
+            Ok(Ok(head)) => return Ok(Some(head)),
+            Ok(Err(error)) => {
+                tracing::warn!("checkpoint {} is not used: its state cannot be restored: {error}", path.display());
+                refused.get_or_insert((path, error));
+            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
+            Err(error) => tracing::warn!("checkpoint {} is not used: {error}", path.display()),
+        }
+    }
+    let Some((path, error)) = refused else { return Ok(None) };
+    let name = path.file_name().unwrap_or_default().display();
+    Err(bad(&format!("the state in {name} cannot be restored: {error}; move the files away to begin without it")))
 }
 
 /// Writes one; the oldest go. For a separate thread. Counts in `written` the bytes that it has written, so that others see

@@ -24,7 +24,7 @@ use crate::shared::{Request, Shared};
 use consort::{Client, Event, GroupName};
 use driver::{Driver, Parts, Source};
 use engine::{Engine, Progress};
-use head::Head;
+pub(crate) use head::Head;
 use identity::Identity;
 use link::Link;
 use std::io;

@@ -51,8 +51,9 @@
 //! - **Not undone.** A machine never goes back. Where the network parts, the part that the daemons' policy names goes on,
 //!   if a majority of the replicas that were up to date is in it. What a replica received without knowing that it counts
 //!   is held back from its machine.
-//! - **Not lost.** What was answered is known to all that were up to date, or on its way to them. It is lost only with all
-//!   of them: where those that may know more are missing, the others wait and say for whom ([`Replica::waits_for`]).
+//! - **Not lost.** What was answered is known to all that were up to date, or their daemons have it. It is lost only with
+//!   most of them: where those that may know more are missing, the others wait and say for whom ([`Replica::waits_for`]). What
+//!   only the daemons of the others have yet is lost if the replica that answered ends, and most others lose their daemons.
 //!   Where the order lasts, or replicas are durable ([`Options::durable`]), it outlives the loss of all of them, too.
 //!   While a group's first replicas have not all been up to date once, the loss of one may lose what it alone answered.
 //! - **Linearizable.** [`Replica::call`] and [`Replica::read_latest`] are; [`Replica::read`] may be late, and never goes
@@ -88,6 +89,7 @@ mod machine;
 mod options;
 mod pending;
 mod replica;
+mod saved;
 mod shared;
 #[doc(hidden)]
 pub mod simulated;
@@ -101,5 +103,6 @@ pub use machine::{Merge, Parted, Position, StateMachine};
 pub use options::{Error, Options, Outside, Response};
 pub use pending::Pending;
 pub use replica::Replica;
+pub use saved::read_checkpoint;
 #[cfg(feature = "serde")]
 pub use state::State;

@@ -15,9 +15,9 @@ mod writes;
 use cuts::{power_cuts_lose_no_answered_write, power_cuts_without_syncs_are_noticed};
 use directories::{
     a_directory_of_a_store_of_another_name_is_not_taken, a_directory_of_another_clusters_store_is_not_taken,
-    a_second_server_on_one_directory_is_refused, both_newest_checkpoints_of_all_servers_may_be_lost,
-    one_servers_directory_copied_from_another_never_diverges, one_servers_directory_from_a_backup_loses_no_write,
-    one_servers_lost_directory_loses_no_write,
+    a_second_server_on_one_directory_is_refused, a_store_that_is_lost_is_loaded_from_one_servers_directory,
+    both_newest_checkpoints_of_all_servers_may_be_lost, one_servers_directory_copied_from_another_never_diverges,
+    one_servers_directory_from_a_backup_loses_no_write, one_servers_lost_directory_loses_no_write,
 };
 use disks::{
     a_disk_that_hangs_is_named_and_loses_no_write, a_server_stops_in_time_though_its_disk_is_full,
@@ -70,6 +70,7 @@ journeys! {
     a_directory_of_another_clusters_store_is_not_taken,
     a_directory_of_a_store_of_another_name_is_not_taken,
     both_newest_checkpoints_of_all_servers_may_be_lost,
+    a_store_that_is_lost_is_loaded_from_one_servers_directory,
     a_second_server_on_one_directory_is_refused,
     a_servers_full_disk_loses_no_write,
     a_server_stops_in_time_though_its_disk_is_full,

@@ -103,7 +103,8 @@ fn return_to(copies: &Copies, identity: &Identity, wanted: &Wanted<'_>) -> Choic
         return Choice::Refuse(format!(
             "the directory {directory} has a state of the order {:016x}, and the daemons keep the order {:016x}, which was \
              begun without it: they lost their votes, or they are another cluster. Have the daemons take up their old state \
-             directories; only if those are lost for good, move this directory away to begin with what the daemons have",
+             directories; only if those are lost for good, move this directory away to begin with what the daemons have, and \
+             put what it has into that (`consort kv load`)",
             identity.order, copies.order
         ));
     }

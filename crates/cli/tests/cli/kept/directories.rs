@@ -199,6 +199,52 @@ fn all_servers_directories_lost_are_made_again_from_the_log() {
     store.verify("the loss of all servers' directories");
 }
 
+/// All directories are lost but that of one server, which was up to date when it stopped, or is a backup.
+pub fn a_store_that_is_lost_is_loaded_from_one_servers_directory(kept: Kept) {
+    //= RS14 test
+    let mut store = Store::start(kept);
+    store.under_load(SOME, |_, _| {});
+    store.verify("some writes");
+    store.machines.stop(&SERVERS);
+    store.machines.kill(&DAEMONS);
+    if kept == Kept::ByDaemons {
+        DAEMONS.iter().for_each(|id| remove(&store.machines.state(*id)));
+        store.machines.start(&DAEMONS).unwrap();
+        store.machines.launch(&SERVERS);
+        for (id, start) in SERVERS.into_iter().zip(store.machines.await_each(&SERVERS).unwrap()) {
+            let Start::Refused(refusal) = start else {
+                panic!("a server goes on with an order that its state is not of")
+            };
+            let directory = store.machines.state(id).display().to_string();
+            assert_is_a_remedy(&refusal, &[directory, "consort kv load".to_owned()]);
+        }
+        store.machines.kill(&DAEMONS);
+    }
+    let backup = store.machines.path("backup");
+    copy(&store.machines.state(SERVERS[1]), &backup);
+    all().iter().filter(|id| store.machines.state(**id).exists()).for_each(|id| remove(&store.machines.state(*id)));
+    store.machines.start_all().unwrap();
+    load(&store, &backup);
+    store.verify("a load of what one server had");
+    store.kill_under_load(SOME, &all());
+    store.machines.start_all().unwrap();
+    store.verify("kill -9 of everything behind that");
+}
+
+/// Puts what this directory has into the store, as an operator does: it is looked at first, and a second try needs a word.
+fn load(store: &Store, directory: &Path) {
+    let (directory, server) = (directory.display().to_string(), store.machines.addresses()[0].clone());
+    let load = ["kv", "load", &directory, "--server", &server];
+    let looked = store.machines.run(&["kv", "load", &directory, "--dry-run"]);
+    assert_eq!((looked.code, looked.out.matches(" keys after ").count()), (0, PARTITIONS), "{looked:?}");
+    let loaded = store.machines.run(&load);
+    assert!(loaded.code == 0 && loaded.out.contains(" keys were put"), "{loaded:?}");
+    let refused = store.machines.run(&load);
+    assert!(refused.code == 1 && refused.errors.contains("--if-absent"), "{refused:?}");
+    let again = store.machines.run(&[&load[..], &["--if-absent"]].concat());
+    assert!(again.code == 0 && again.out.contains("0 keys were put, and "), "{again:?}");
+}
+
 /// The files of checkpoints in and below a directory, the newest last, each with its directory.
 fn checkpoints(below: &Path) -> Vec<Vec<PathBuf>> {
     let mut here = Vec::new();

@@ -1,5 +1,5 @@
 //! Three machines, each with a daemon and a server of a store, as processes that are killed, stopped and started again.
-use crate::support::{World, free_port};
+use crate::support::{Ran, World, free_port};
 use consort_testbed::{Line, Process};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -148,6 +148,11 @@ impl Machines {
     /// Where the servers serve their clients; an address of a server that does not run is an old one.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
+    }
+
+    /// Runs a command to its end.
+    pub fn run(&self, words: &[&str]) -> Ran {
+        self.world.run(words)
     }
 
     /// The words of a command, with its state in this directory.
