@@ -369,19 +369,33 @@ impl Engine {
         self.effects.push_back(Effect::Send(Frame::Hello(Box::new(hello))));
     }
 
+    /// Its hello is of an earlier membership, because it was sent what it lacks since. If all others lag, that never ends, and
+    /// they wait for its hello.
+    fn ask_again_if_all_lag(&mut self) {
+        let Some(me) = self.me.filter(|me| self.donor.is_some() && !self.hellos.contains_key(me)) else { return };
+        if self.members.iter().all(|peer| *peer == me || self.hellos.contains_key(peer)) {
+            let others = std::mem::take(&mut self.hellos);
+            self.say_hello(me);
+            self.hellos = others;
+        }
+    }
+
     /// One who lags takes a message.
     fn note(&mut self, frame: Frame) {
         if let Some(buffer) = &mut self.buffer {
             buffer.push(Input::Frame(frame.clone()));
         }
-        let Frame::Hello(hello) = frame else { return };
-        if !self.is_of_now(&hello) {
-            return;
-        }
+        let hello = match frame {
+            Frame::Hello(hello) if self.is_of_now(&hello) => hello,
+            // It is up to date, and its hello is over.
+            Frame::Ready { peer, .. } => return drop(self.hellos.remove(&peer)),
+            _ => return,
+        };
         if Some(hello.peer) == self.me && hello.ask == self.ask {
             self.buffer = Some(Vec::new());
         }
         self.hellos.insert(hello.peer, *hello);
+        self.ask_again_if_all_lag();
         if self.members.iter().all(|member| self.hellos.contains_key(member))
             && let Some(elected) = elect::elect(&self.hellos, self.settings.founders)
         {
@@ -396,6 +410,7 @@ impl Engine {
         if !elected.current.contains_key(&self.settings.id) {
             // What came before is in nobody's history. Those elected count from here.
             self.buffer = self.buffer.is_some().then(Vec::new);
+            self.hellos.retain(|_, hello| !elected.current.contains_key(&hello.id));
             self.heard = (epoch, elected.current.into_keys().collect());
             return;
         }

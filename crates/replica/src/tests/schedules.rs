@@ -210,3 +210,53 @@ fn who_moves_to_a_part_that_counts_its_views_lower_is_no_earlier_for_it() {
     frames.into_iter().for_each(|frame| first.on_frame(frame));
     assert!(first.is_current(), "it has what was answered since, and the other one has not");
 }
+
+/// One that lags, in a group of three, and the hellos of all three there.
+fn lagging() -> (Engine, [Frame; 3]) {
+    let mut all = [1, 2, 3].map(|id| engine(id, 3));
+    let change = membership((1, 1), &[1, 2, 3], &[1, 2, 3]);
+    let hellos = all.each_mut().map(|engine| {
+        engine.on_membership(change.clone());
+        said(engine).pop().unwrap()
+    });
+    let [_, _, third] = all;
+    (third, hellos)
+}
+
+#[test]
+fn the_hello_of_one_that_is_up_to_date_elects_nothing() {
+    let (mut third, [first, second, own]) = lagging();
+    third.on_frame(own);
+    let Frame::Hello(hello) = &first else { panic!("it lags") };
+    let (id, peer, ask) = (hello.id, hello.peer, hello.ask);
+    third.on_frame(first);
+    third.on_frame(Frame::Ready { id, peer, ask });
+    third.on_frame(second.clone());
+    assert!(!third.is_current(), "the first one is up to date");
+    assert_eq!(third.waits_for(), "1 members of the group have yet to speak");
+
+    let (mut third, hellos) = lagging();
+    hellos.into_iter().for_each(|hello| third.on_frame(hello));
+    assert!(third.is_current(), "all of them lag");
+}
+
+#[test]
+fn one_that_is_sent_what_it_lacks_asks_again_if_all_others_lag() {
+    let (mut third, [_, _, own]) = lagging();
+    let Frame::Hello(hello) = &own else { panic!("it lags") };
+    let ask = hello.ask;
+    third.on_frame(own);
+    third.on_served(ask, peer(1));
+    let change = membership((1, 2), &[1, 2, 3], &[1, 2, 3]);
+    third.on_membership(change.clone());
+    assert!(said(&mut third).is_empty(), "it is sent what it lacks");
+    for id in [1, 2] {
+        let mut other = engine(id, 3);
+        other.on_membership(change.clone());
+        said(&mut other).into_iter().for_each(|hello| third.on_frame(hello));
+    }
+    let asked = said(&mut third);
+    assert!(matches!(&asked[..], [Frame::Hello(hello)] if hello.at == (1, 2) && hello.ask > ask), "{asked:?}");
+    third.on_frame(asked.into_iter().next().unwrap());
+    assert!(third.is_current(), "all of them lag, and it has the hellos of all");
+}
