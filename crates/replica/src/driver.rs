@@ -12,7 +12,9 @@ use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
 use crate::shared::{CutId, Request, Shared};
 use bytes::Bytes;
-use consort::{ChangeCause, Event, Fate, GroupName, GroupView, Message, PrivateName, Service, Session, SessionEvent};
+use consort::{
+    ChangeCause, Event, Fate, GroupName, GroupView, Message, Primary, PrivateName, Service, Session, SessionEvent,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -304,6 +306,9 @@ impl<M: StateMachine> Driver<M> {
 
     fn take_view(&mut self, view: &GroupView) {
         if view.cause == ChangeCause::Primary {
+            if view.primary == Primary::Yes {
+                self.engine.on_same_group();
+            }
             return;
         }
         let Some(me) = self.session.welcome().map(|welcome| (welcome.daemon, welcome.client)) else { return };

@@ -96,6 +96,14 @@ enum Input {
     Frame(Frame),
 }
 
+/// What came since the last question came back, and in which membership that was.
+#[derive(Clone, Debug)]
+struct Buffer {
+    at: (u64, u64),
+    members: BTreeSet<Peer>,
+    inputs: Vec<Input>,
+}
+
 /// One replica.
 #[derive(Clone, Debug)]
 pub struct Engine {
@@ -130,8 +138,7 @@ pub struct Engine {
     ask: u64,
     /// The epoch of the latest view in which others went on before its eyes.
     heard: (u64, BTreeSet<ReplicaId>),
-    /// Where the last ask came back, what came since.
-    buffer: Option<Vec<Input>>,
+    buffer: Option<Buffer>,
     /// Who has begun to send what it lacks.
     donor: Option<Peer>,
     told_current: bool,
@@ -148,7 +155,6 @@ impl Engine {
         let mut log = Log::new(settings.log_bytes);
         log.restart(line.end);
         Self {
-            settings,
             me: None,
             follows: false,
             closing: false,
@@ -169,7 +175,8 @@ impl Engine {
             donating: BTreeMap::new(),
             goodbyes: BTreeSet::new(),
             hellos: BTreeMap::new(),
-            ask: 0,
+            // What answers an earlier start of a replica of this name answers none of this one's questions.
+            ask: first_ask(settings.origin),
             heard: (0, BTreeSet::new()),
             buffer: None,
             donor: None,
@@ -178,6 +185,7 @@ impl Engine {
             number: 0,
             mark: 0,
             effects: VecDeque::new(),
+            settings,
         }
     }
 
@@ -280,6 +288,22 @@ impl Engine {
         self.closing = true;
     }
 
+    /// A new view is primary, and the group is the same there as at the end of the one that was closing: all of its members
+    /// came along. So no membership says that what was held back counts.
+    pub fn on_same_group(&mut self) {
+        let Some(me) = self.me.filter(|_| self.closing) else { return };
+        if !self.follows {
+            self.closing = false;
+        } else if self.goes_on_with(&self.came_along(&self.members)) {
+            self.closing = false;
+            self.after_step();
+        } else {
+            self.clean = true;
+            self.lag();
+            self.say_hello(me);
+        }
+    }
+
     /// The group has changed.
     pub fn on_membership(&mut self, membership: Membership) {
         let Some(me) = self.me.filter(|me| membership.members.contains(me)) else { return };
@@ -294,7 +318,7 @@ impl Engine {
             // If its donor has left, all others may lag, too, and wait for its hello.
             let goes_on = self.donor.is_some_and(|donor| membership.members.contains(&donor));
             match &mut self.buffer {
-                Some(buffer) if goes_on => buffer.push(Input::Changed(membership)),
+                Some(buffer) if goes_on => buffer.inputs.push(Input::Changed(membership)),
                 _ => self.say_hello(me),
             }
         }
@@ -334,19 +358,26 @@ impl Engine {
         self.asks.clear();
         self.hellos.clear();
         if self.follows {
-            let before = self.came.as_ref().unwrap_or(&self.line.current);
-            let came = |id: &&ReplicaId| self.bound.get(id).is_some_and(|peer| together.contains(peer));
-            let came: BTreeSet<_> = before.iter().filter(came).copied().collect();
-            if came.contains(&self.settings.id)
-                && is_majority(&came, &self.line.current)
-                && is_majority(&came, &self.line.firm)
-            {
+            let came = self.came_along(&together);
+            if self.goes_on_with(&came) {
                 return self.go_on(left, came);
             }
             self.clean = true;
         }
         self.lag();
         self.say_hello(me);
+    }
+
+    /// Those up to date that are among these members.
+    fn came_along(&self, together: &BTreeSet<Peer>) -> BTreeSet<ReplicaId> {
+        let before = self.came.as_ref().unwrap_or(&self.line.current);
+        let came = |id: &&ReplicaId| self.bound.get(id).is_some_and(|peer| together.contains(peer));
+        before.iter().filter(came).copied().collect()
+    }
+
+    /// Whether these are enough to go on, and it is one of them.
+    fn goes_on_with(&self, came: &BTreeSet<ReplicaId>) -> bool {
+        came.contains(&self.settings.id) && is_majority(came, &self.line.current) && is_majority(came, &self.line.firm)
     }
 
     fn lag(&mut self) {
@@ -380,10 +411,14 @@ impl Engine {
         }
     }
 
+    fn empty_buffer(&self) -> Buffer {
+        Buffer { at: self.at, members: self.members.clone(), inputs: Vec::new() }
+    }
+
     /// One who lags takes a message.
     fn note(&mut self, frame: Frame) {
         if let Some(buffer) = &mut self.buffer {
-            buffer.push(Input::Frame(frame.clone()));
+            buffer.inputs.push(Input::Frame(frame.clone()));
         }
         let hello = match frame {
             Frame::Hello(hello) if self.is_of_now(&hello) => hello,
@@ -392,7 +427,7 @@ impl Engine {
             _ => return,
         };
         if Some(hello.peer) == self.me && hello.ask == self.ask {
-            self.buffer = Some(Vec::new());
+            self.buffer = Some(self.empty_buffer());
         }
         self.hellos.insert(hello.peer, *hello);
         self.ask_again_if_all_lag();
@@ -409,7 +444,7 @@ impl Engine {
         let epoch = self.at.0.max(latest.saturating_add(1));
         if !elected.current.contains_key(&self.settings.id) {
             // What came before is in nobody's history. Those elected count from here.
-            self.buffer = self.buffer.is_some().then(Vec::new);
+            self.buffer = self.buffer.is_some().then(|| self.empty_buffer());
             self.hellos.retain(|_, hello| !elected.current.contains_key(&hello.id));
             self.heard = (epoch, elected.current.into_keys().collect());
             return;
@@ -521,6 +556,11 @@ impl Engine {
             self.effects.push_back(Effect::Current(current));
         }
     }
+}
+
+/// The number before that of the first question: another one at each start.
+const fn first_ask(origin: Origin) -> u64 {
+    (origin.0 ^ origin.0 >> 64) as u64 >> 1
 }
 
 /// Whether some are more than half of all, or the half with the lowest.

@@ -107,9 +107,15 @@ impl Engine {
         (self.line, self.seen, self.bound, self.claim) = (gift.line, gift.seen, gift.bound, gift.claim);
         self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
         let mut covered = gift.covers;
-        for input in buffer {
+        // What came first came in the membership of then.
+        (self.at, self.members) = (buffer.at, buffer.members);
+        for input in buffer.inputs {
             match input {
                 Input::Frame(_) if covered > 0 => covered -= 1,
+                // Its donor has seen that already.
+                Input::Changed(membership) if covered > 0 => {
+                    (self.at, self.members) = (membership.at, membership.members);
+                }
                 Input::Frame(frame) => self.on_frame(frame),
                 Input::Changed(membership) => self.on_membership(membership),
             }
@@ -124,7 +130,9 @@ impl Engine {
             Base::Line(entries) => entries,
             Base::Applied(entries) => {
                 self.held.clear();
-                self.log.cut_to(self.applied);
+                if !self.log.cut_to(self.applied) {
+                    self.log.restart(self.applied);
+                }
                 self.line.end = self.applied;
                 entries
             }

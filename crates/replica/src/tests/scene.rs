@@ -59,7 +59,8 @@ pub struct Actor {
 pub struct Stage {
     pub actors: Vec<Actor>,
     pub order: VecDeque<Frame>,
-    gifts: VecDeque<(Peer, Gift, Machine)>,
+    /// Each with its donor and the one that gets it.
+    gifts: VecDeque<(u16, Peer, Gift, Machine)>,
 }
 
 impl Stage {
@@ -118,7 +119,7 @@ impl Stage {
     pub fn settle_among(&mut self, ids: &[u16]) {
         loop {
             self.deliver_to(ids);
-            let Some((to, gift, machine)) = self.gifts.pop_front() else { return };
+            let Some((_, to, gift, machine)) = self.gifts.pop_front() else { return };
             let there = |actor: &&mut Actor| peer(actor.id) == to && ids.contains(&actor.id);
             if let Some(actor) = self.actors.iter_mut().find(there) {
                 actor.take_gift(gift, machine);
@@ -139,8 +140,12 @@ impl Stage {
                 match effect {
                     Effect::Send(frame) => self.order.push_back(frame),
                     Effect::Donate { peer, gift, .. } => {
-                        let gift = (peer, *gift, self.actors[at].machine.clone());
-                        self.gifts.push_back(gift);
+                        let (from, machine) = (self.actors[at].id, self.actors[at].machine.clone());
+                        self.gifts.push_back((from, peer, *gift, machine));
+                    }
+                    Effect::StopDonating { id } => {
+                        let from = self.actors[at].id;
+                        self.gifts.retain(|gift| gift.0 != from || gift.1 != peer(id.0 as u16));
                     }
                     Effect::Apply { entry, .. } => self.actors[at].machine.push((entry.origin.0, entry.number)),
                     Effect::Unseen { number } => self.actors[at].unseen.push(number),
@@ -157,12 +162,22 @@ impl Stage {
 
     /// What is under way to those that lag begins to come, from this one.
     pub fn begin_gifts(&mut self, from: u16) {
-        let under_way: Vec<_> = self.gifts.iter().map(|(to, gift, _)| (*to, gift.ask)).collect();
+        let under_way: Vec<_> = self.gifts.iter().map(|(_, to, gift, _)| (*to, gift.ask)).collect();
         for (to, ask) in under_way {
             self.actors.iter_mut().filter(|actor| peer(actor.id) == to).for_each(|actor| {
                 actor.engine.on_served(ask, peer(from));
             });
         }
+    }
+
+    /// What is under way to this one comes, and what it then says comes to all.
+    pub fn give_to(&mut self, id: u16) {
+        let at = self.gifts.iter().position(|gift| gift.1 == peer(id)).expect("it is sent what it lacks");
+        let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
+        self.actor(id).take_gift(gift, machine);
+        self.drain();
+        let ids: Vec<_> = self.actors.iter().map(|actor| actor.id).collect();
+        self.deliver_to(&ids);
     }
 
     pub fn gifts(&self) -> usize {

@@ -211,6 +211,13 @@ fn who_moves_to_a_part_that_counts_its_views_lower_is_no_earlier_for_it() {
     assert!(first.is_current(), "it has what was answered since, and the other one has not");
 }
 
+/// What its machine was given.
+fn applied(engine: &mut Engine) -> Vec<(u128, u64)> {
+    let given =
+        |effect| if let Effect::Apply { entry, .. } = effect { Some((entry.origin.0, entry.number)) } else { None };
+    effects(engine).into_iter().filter_map(given).collect()
+}
+
 /// One that lags, in a group of three, and the hellos of all three there.
 fn lagging() -> (Engine, [Frame; 3]) {
     let mut all = [1, 2, 3].map(|id| engine(id, 3));
@@ -259,4 +266,46 @@ fn one_that_is_sent_what_it_lacks_asks_again_if_all_others_lag() {
     assert!(matches!(&asked[..], [Frame::Hello(hello)] if hello.at == (1, 2) && hello.ask > ask), "{asked:?}");
     third.on_frame(asked.into_iter().next().unwrap());
     assert!(third.is_current(), "all of them lag, and it has the hellos of all");
+}
+
+#[test]
+fn what_is_held_back_counts_in_a_view_in_which_the_group_is_the_same() {
+    let mut engines = founded(3);
+    let mut third = engines.pop().unwrap();
+    let [first, second] = &mut engines[..] else { panic!("two are left") };
+    let _it_ended = said(&mut third);
+    for engine in [&mut *first, &mut *second] {
+        engine.on_signal();
+        engine.on_frame(command(9, 1));
+        // The third one leaves while the view is closing, so that no membership comes in the next one.
+        engine.on_membership(membership((1, 2), &[1, 2], &[1, 2]));
+        assert!(applied(engine).is_empty(), "it may not be known to others");
+        engine.on_same_group();
+        assert_eq!(applied(engine), [(9, 1)]);
+    }
+    second.on_signal();
+    second.on_membership(membership((1, 3), &[2], &[2]));
+    second.on_same_group();
+    assert!(!second.is_current(), "of three that were up to date one is left");
+}
+
+#[test]
+fn what_comes_with_a_state_is_judged_by_the_membership_in_which_it_came() {
+    let mut stage = Stage::default();
+    stage.enter(engine(2, 1));
+    stage.change((1, 1), &[2], &[&[2]]);
+    stage.settle();
+    // 1 and 3 ask one after the other, and 4 joins while they are sent what they lack.
+    stage.enter(engine(1, 1));
+    stage.enter(engine(3, 1));
+    stage.change((1, 2), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.deliver_to(&[1, 2, 3]);
+    stage.begin_gifts(2);
+    stage.enter(engine(4, 1));
+    stage.change((1, 3), &[1, 2, 3, 4], &[&[1, 2, 3, 4]]);
+    stage.deliver_to(&[1, 2, 3, 4]);
+    // 1 has its state first, and is the lowest from then on.
+    stage.give_to(1);
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3, 4], &[]);
 }

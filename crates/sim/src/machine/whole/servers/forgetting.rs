@@ -13,7 +13,7 @@ use consort_replica::simulated::forgetting::{
 };
 use consort_replica::simulated::{Frame, Origin, Peer};
 use consort_session::{ChangeCause, DaemonEvent, GroupView, Message, PrivateName, Target, Welcome};
-use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, Primary, Service};
+use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, Primary, Service, ViewKind};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 
@@ -55,7 +55,7 @@ pub(super) struct Process {
     /// The last command of the last checkpoint, and when that was begun.
     saved: (u64, Instant),
     pub outbox: VecDeque<(Service, Target, Bytes)>,
-    /// Whether the view is primary.
+    /// Whether what is ordered now counts: the view is primary, or was before it began to close.
     counts: bool,
     /// Frames for the group that were sent and have not come back.
     under_way: VecDeque<(Service, Target, Bytes)>,
@@ -225,6 +225,8 @@ impl Process {
     /// What the process's daemon said.
     pub fn on_event(&mut self, event: &DaemonEvent) {
         match event {
+            // While it is closing the view before still counts.
+            DaemonEvent::View(view) => self.counts &= view.kind == ViewKind::Transitional,
             DaemonEvent::GroupView(view) => self.on_view(view),
             DaemonEvent::GroupSignal(_) => self.engine.on_signal(),
             DaemonEvent::Message(message) if self.counts => self.on_message(message),
@@ -236,13 +238,15 @@ impl Process {
 
     fn on_view(&mut self, view: &GroupView) {
         let Some(me) = self.me else { return };
-        let counted = self.counts && view.cause != ChangeCause::Network;
-        self.counts = view.primary == Primary::Yes;
-        if self.counts && !counted {
+        if view.primary == Primary::Yes && !self.counts {
+            self.counts = true;
             self.under_way.append(&mut self.outbox);
             std::mem::swap(&mut self.under_way, &mut self.outbox);
         }
         if view.cause == ChangeCause::Primary {
+            if view.primary == Primary::Yes {
+                self.engine.on_same_group();
+            }
             return;
         }
         let name =

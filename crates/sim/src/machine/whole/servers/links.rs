@@ -95,7 +95,7 @@ impl<E: Engine> Whole<E> {
 
     fn connect_server(&mut self, servers: &Servers, at: usize) {
         let seat = self.seats.len();
-        self.seats.push(ClientSeat::with(&self.group, &Hello::default()));
+        self.seats.push(ClientSeat::with(&self.group, &Hello { wants_views: true, ..Hello::default() }));
         self.node.open_client(self.now, client_at(seat));
         self.servers.iter_mut().for_each(|links| {
             links.seats.insert(seat);
