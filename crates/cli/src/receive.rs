@@ -90,8 +90,8 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let outcome = receive(&mut client, &options, deadline, &mut printer, &mut keeper);
     // What was received is told even where it is less than was wanted.
     printer.finish()?;
-    keeper.finish(&mut client)?;
-    outcome
+    let kept = keeper.finish(&mut client);
+    outcome.and(kept)
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {

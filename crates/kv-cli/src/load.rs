@@ -1,14 +1,15 @@
 //! `consort kv load`: what a server's directory has is put into another store.
 use crate::args::Args;
-use crate::failure::{Failure, Outcome, Trying};
+use crate::failure::{Code, Failure, Outcome, Trying, heard_or_not};
 use crate::figures::thousands;
 use crate::servers::{Repeat, Servers, connect};
+use consort_kv::arcs::Arcs;
 use consort_kv::partition::Partition;
 use consort_kv::{Connected, Reply, saved};
-use consort_replica::Position;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// What `consort kv load --help` prints.
 pub const HELP: &str = "\
@@ -16,12 +17,15 @@ Usage: consort kv load DIRECTORY [options]
 
 Puts all keys that a server's state directory has into a store: for example into
 a new one where all daemons lost their directories for good, or from a backup of
-such a directory. What counts is the newest checkpoint of each partition; writes
-behind that are not in it. The directory is only read, and may be of another
-store, with any number of partitions.
+such a directory. What counts is the newest checkpoint of each partition: a
+server that is ended by SIGTERM writes one that has everything, and one that was
+killed may lack what was written for some minutes. The directory is only read,
+and may be of another store, with any number of partitions.
 
   --dry-run        only print what the directory has
-  --if-absent      the store may have keys; put only those that it has not
+  --if-absent      the store may have keys; put only those that it has not. Keys
+                   that clients have deleted since come back
+  --partial        put what can be read, though something is missing or damaged
 
   --server ADDR    the server at this HOST:PORT; several are tried in turn
                    [127.0.0.1:6379]
@@ -40,38 +44,42 @@ struct Options {
     servers: Servers,
     dry_run: bool,
     if_absent: bool,
+    partial: bool,
 }
 
 /// Runs the command.
 pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let partitions = partitions(&options.directory)?;
-    let mut target = if options.dry_run { None } else { Some(Target::connect(&options)?) };
-    let mut missing = Vec::new();
-    for partition in &partitions {
-        let found = saved::read(&options.directory, *partition).map_err(|error| Failure::new(error.to_string()))?;
-        let Some((position, state)) = found else {
-            missing.push(partition.to_string());
-            continue;
-        };
-        if let Some(target) = &mut target {
+    // All is read before anything is put, so that nothing is put where something is missing.
+    let wrong = look(&options, &partitions)?;
+    if options.dry_run || !wrong.is_empty() && !options.partial {
+        return complete(&options, wrong);
+    }
+    let mut target = Target::connect(&options)?;
+    for partition in partitions {
+        // What cannot be read was named already.
+        if let Ok(Some((_, state))) = saved::read(&options.directory, partition) {
             target.put_all(&state)?;
         }
-        shown(*partition, position, &state)?;
     }
-    if let Some(target) = target {
-        writeln!(io::stdout(), "{}", target.sum())?;
-    }
-    all_there(&options.directory, &missing)
+    said(target.sum())?;
+    complete(&options, wrong)
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
-    let mut options =
-        Options { directory: PathBuf::new(), servers: Servers::default(), dry_run: false, if_absent: false };
+    let mut options = Options {
+        directory: PathBuf::new(),
+        servers: Servers::default(),
+        dry_run: false,
+        if_absent: false,
+        partial: false,
+    };
     let words = Args::each(words, HELP, |option, args| {
         match option {
             "--dry-run" => options.dry_run = true,
             "--if-absent" => options.if_absent = true,
+            "--partial" => options.partial = true,
             _ => return options.servers.take(option, args),
         }
         Ok(true)
@@ -85,39 +93,75 @@ fn read(words: Vec<OsString>) -> Outcome<Options> {
 
 /// The partitions of the directory.
 fn partitions(directory: &Path) -> Outcome<Vec<usize>> {
-    let found = saved::partitions(directory).trying(|| format!("cannot read {}", directory.display()))?;
+    let shown = directory.display();
+    let found = saved::partitions(directory).trying(|| format!("cannot read the directory `{shown}`"))?;
     if found.is_empty() {
         let text = format!(
-            "{} has no partition of a store; name the directory that a server had as --state",
-            directory.display()
+            "{shown} has no partition of a store; name the directory that a server had as --state, which has \
+             directories named partition-1 and so on"
         );
         return Err(Failure::new(text));
     }
     Ok(found)
 }
 
-fn shown(partition: usize, position: Position, state: &Partition) -> Outcome {
-    let (commands, keys) = (thousands(position.0), thousands(state.len() as u64));
-    Ok(writeln!(io::stdout(), "partition {partition}: {keys} keys after {commands} commands")?)
+/// Says what each partition has; returns what is missing, damaged or strange.
+fn look(options: &Options, partitions: &[usize]) -> Outcome<Vec<String>> {
+    let (mut wrong, mut all, mut keys) = (Vec::new(), 0, 0);
+    for partition in partitions.iter().copied() {
+        match saved::read(&options.directory, partition) {
+            Ok(Some((saved, state))) => {
+                let (commands, count) = (thousands(saved.position.0), thousands(state.len() as u64));
+                said(format!("partition {partition}: {count} keys after {commands} commands"))?;
+                let newer = |why: String| format!("partition {partition}: a newer {why}");
+                wrong.extend(saved.unused.into_iter().map(newer));
+                if is_of_others(partition, &state) {
+                    wrong.push(format!(
+                        "partition {partition}: it has keys of other partitions; was it copied from one?"
+                    ));
+                }
+                (all, keys) = (all.max(usize::from(state.partitions())), keys + state.len());
+            }
+            Ok(None) => wrong.push(format!("partition {partition}: no checkpoint is in its directory")),
+            Err(error) => wrong.push(format!("partition {partition}: {error}")),
+        }
+    }
+    let missing = (1..=all).filter(|partition| !partitions.contains(partition));
+    wrong.extend(missing.map(|partition| format!("partition {partition}: its directory is missing, of {all}")));
+    if wrong.is_empty() && keys == 0 {
+        wrong.push("no partition has any key; is this the directory of a new server?".to_owned());
+    }
+    Ok(wrong)
 }
 
-fn all_there(directory: &Path, missing: &[String]) -> Outcome {
-    if missing.is_empty() {
-        return Ok(());
-    }
-    let text = format!(
-        "partition {} has no checkpoint in {}, so its keys are missing; load another server's directory with --if-absent \
-         to get them",
-        missing.join(" and "),
-        directory.display()
-    );
-    Err(Failure::new(text))
+/// Whether a partition has keys that belong to others of its store.
+fn is_of_others(partition: usize, state: &Partition) -> bool {
+    let arcs = Some(state.partitions()).filter(|count| *count > 0).map(Arcs::new);
+    arcs.is_some_and(|arcs| state.entries().any(|(key, _)| arcs.of(key) + 1 != partition))
+}
+
+/// Fails if something was wrong.
+fn complete(options: &Options, wrong: Vec<String>) -> Outcome {
+    let (Some(last), directory) = (wrong.len().checked_sub(1), options.directory.display()) else { return Ok(()) };
+    let mut text = wrong.join("\n");
+    text += if options.partial || options.dry_run {
+        "\nthat is missing"
+    } else {
+        "\nnothing was put; use another server's directory or another backup, or --partial to put what there is"
+    };
+    Err(Failure::new(format!("{directory} is not complete ({}):\n{text}", thousands(last as u64 + 1))))
+}
+
+/// Prints a line. That none reads it ends no load.
+fn said(line: String) -> Outcome {
+    heard_or_not(writeln!(io::stdout(), "{line}"))
 }
 
 /// The store that is put into.
 struct Target {
     address: String,
     server: Connected,
+    timeout: Duration,
     put: u64,
     kept: u64,
 }
@@ -127,29 +171,24 @@ impl Target {
     fn connect(options: &Options) -> Outcome<Self> {
         let servers = &options.servers;
         // Answered once all partitions are up to date there.
-        let Reply::Integer(keys) = servers.ask(&[b"DBSIZE"], Repeat::Harmless)? else {
-            return Err(Failure::new(
-                "the server does not say how many keys the store has; is it one of `consort kv serve`?",
-            ));
+        let (address, reply) = servers.ask_one(&[b"DBSIZE"], Repeat::Harmless)?;
+        let keys = match reply {
+            Reply::Integer(keys) if keys >= 0 => keys as u64,
+            other => {
+                let text =
+                    format!("{address} is no server of `consort kv serve`: asked for its size it answers {other:?}");
+                return Err(Failure::new(text));
+            }
         };
         if keys > 0 && !options.if_absent {
-            let text = format!(
-                "the store has {} keys already; --if-absent puts only those that it has not",
-                thousands(keys as u64)
-            );
+            let text =
+                format!("the store has {} keys already; --if-absent puts only those that it has not", thousands(keys));
             return Err(Failure::new(text));
         }
-        let mut last = Failure::new("no server was asked");
-        for address in servers.addresses() {
-            match connect(address, servers.timeout()) {
-                Ok(mut server) => {
-                    server.set_timeout(Some(servers.timeout())).trying(|| address.to_owned())?;
-                    return Ok(Self { address: address.to_owned(), server, put: 0, kept: 0 });
-                }
-                Err(failure) => last = failure,
-            }
-        }
-        Err(last)
+        let (timeout, address) = (servers.timeout(), address.to_owned());
+        let mut server = connect(&address, timeout)?;
+        server.set_timeout(Some(timeout)).trying(|| address.clone())?;
+        Ok(Self { address, server, timeout, put: 0, kept: 0 })
     }
 
     fn put_all(&mut self, state: &Partition) -> Outcome {
@@ -167,21 +206,36 @@ impl Target {
 
     /// Waits for the answers of those that are under way.
     fn answered(&mut self, keys: usize) -> Outcome {
-        self.server.flush().map_err(|error| self.interrupted(&error.to_string()))?;
+        self.server.flush().map_err(|error| self.lost(&error))?;
         for _ in 0..keys {
             match self.server.receive() {
                 Ok(Reply::Simple(_)) => self.put += 1,
                 Ok(Reply::Nil) => self.kept += 1,
+                Ok(Reply::Error(why)) if why.starts_with("OOM ") => {
+                    let text = format!("{why}; start all servers with a larger --memory");
+                    return Err(self.interrupted(&text));
+                }
                 Ok(Reply::Error(why)) => return Err(self.interrupted(&why)),
                 Ok(other) => return Err(self.interrupted(&format!("it answers {other:?}"))),
-                Err(error) => return Err(self.interrupted(&error.to_string())),
+                Err(error) => return Err(self.lost(&error)),
             }
         }
         Ok(())
     }
 
+    /// The server does not answer.
+    fn lost(&self, error: &io::Error) -> Failure {
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                self.interrupted(&format!("no answer within {:?}", self.timeout)).with(Code::Timeout)
+            }
+            io::ErrorKind::UnexpectedEof => self.interrupted("the server has ended, or closed the connection"),
+            _ => self.interrupted(&format!("the connection is lost: {error}")),
+        }
+    }
+
     fn interrupted(&self, why: &str) -> Failure {
-        let text = format!("{}: {why}; {}. The same with --if-absent goes on", self.address, self.sum());
+        let text = format!("{}: {why}; {} before that. The same with --if-absent goes on", self.address, self.sum());
         Failure::new(text)
     }
 
@@ -218,13 +272,23 @@ mod tests {
         let problem = main(words(&path)).unwrap_err().message;
         assert!(problem.starts_with(&path) && problem.contains("--state"), "{problem}");
         let problem = main(words(&format!("{path}/none"))).unwrap_err().message;
-        assert!(problem.contains(&format!("cannot read {path}/none")), "{problem}");
+        assert!(problem.starts_with(&format!("cannot read the directory `{path}/none`")), "{problem}");
         // A partition that has no checkpoint, and one that has a damaged one.
         std::fs::create_dir(empty.path().join("partition-2")).unwrap();
         std::fs::create_dir(empty.path().join("partition-3")).unwrap();
         std::fs::write(empty.path().join("partition-3/checkpoint-1"), "CONSREP2").unwrap();
-        let problem = main(words(&format!("{path} --dry-run"))).unwrap_err().message;
-        assert!(problem.starts_with("partition 2 and 3 has no checkpoint in "), "{problem}");
+        for line in [path.clone(), format!("{path} --dry-run")] {
+            let problem = main(words(&line)).unwrap_err().message;
+            assert!(problem.starts_with(&format!("{path} is not complete (2):")), "{problem}");
+            assert!(
+                problem.contains("partition 2: no checkpoint") && problem.contains("checkpoint-1 is not used"),
+                "{problem}"
+            );
+            assert_eq!(problem.contains("nothing was put"), line == path, "{problem}");
+        }
+        // A name that only looks like a partition's.
+        std::fs::create_dir(empty.path().join("partition-02")).unwrap();
+        assert_eq!(saved::partitions(empty.path()).unwrap(), [2, 3]);
     }
 
     #[test]

@@ -59,6 +59,11 @@ impl Servers {
 
     /// Has one of the servers carry out a command: the first that can be reached and orders anything.
     pub fn ask(&self, words: &[&[u8]], repeat: Repeat) -> Outcome<Reply> {
+        self.ask_one(words, repeat).map(|(_, reply)| reply)
+    }
+
+    /// The same, with the address of the server that answered.
+    pub fn ask_one(&self, words: &[&[u8]], repeat: Repeat) -> Outcome<(&str, Reply)> {
         let deadline = clock::now_ns() + self.timeout.as_nanos() as u64;
         let mut last = Failure::new("no server was asked");
         loop {
@@ -82,7 +87,7 @@ impl Servers {
                         return Err(Failure::new(format!("{address}: {why}")).with(Code::UnknownFate));
                     }
                     Ok(Reply::Error(why)) => return Err(Failure::new(format!("{address}: {why}"))),
-                    Ok(reply) => return Ok(reply),
+                    Ok(reply) => return Ok((address, reply)),
                     Err(error) => last = lost(address, &error, repeat)?,
                 }
             }

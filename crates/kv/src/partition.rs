@@ -40,6 +40,11 @@ impl Partition {
         self.values.get(key).map(|value| &**value)
     }
 
+    /// How many partitions the store has, as its first server said; 0 if none has.
+    pub const fn partitions(&self) -> u16 {
+        self.partitions
+    }
+
     /// How many keys there are.
     pub const fn len(&self) -> usize {
         self.values.len()

@@ -1,6 +1,6 @@
 //! What a server's directory has of a store, read without the server.
 use crate::partition::Partition;
-use consort_replica::{Error, Position, read_checkpoint};
+use consort_replica::{Error, SavedState, read_checkpoint};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,19 +19,21 @@ pub fn directory(state: &Path, partition: usize) -> PathBuf {
 /// The system's.
 pub fn partitions(state: &Path) -> io::Result<Vec<usize>> {
     let entries = fs::read_dir(state)?.collect::<Result<Vec<_>, _>>()?;
-    let number = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_prefix(NAME)?.parse().ok();
+    let number = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix(NAME)?.parse().ok()?;
+        (directory(state, number).file_name() == Some(&entry.file_name())).then_some(number)
+    };
     let mut found: Vec<usize> = entries.into_iter().filter_map(number).collect();
     found.sort_unstable();
     Ok(found)
 }
 
-/// A partition as its newest checkpoint that is whole has it, with the number of commands that are in it. `None` if there is
-/// no such checkpoint. Nothing is changed.
+/// A partition as its newest checkpoint that is whole has it. `None` if there is none. Nothing is changed.
 ///
 /// # Errors
 /// As of [`read_checkpoint`].
-pub fn read(state: &Path, partition: usize) -> Result<Option<(Position, Partition)>, Error> {
+pub fn read(state: &Path, partition: usize) -> Result<Option<(SavedState, Partition)>, Error> {
     let mut machine = Partition::default();
     let found = read_checkpoint(&directory(state, partition), &mut machine)?;
-    Ok(found.map(|position| (position, machine)))
+    Ok(found.map(|saved| (saved, machine)))
 }

@@ -88,12 +88,12 @@ impl Checkpoints {
         Ok(Self { directory: directory.to_owned(), lock })
     }
 
-    /// As [`load`].
+    /// As [`load`]. What is damaged is named in the log.
     ///
     /// # Errors
     /// As of [`load`].
     pub fn load<M: StateMachine, H: CheckpointHead>(&self, machine: &mut M) -> io::Result<Option<H>> {
-        load(&self.directory, machine)
+        load(&self.directory, machine, &mut |why| tracing::warn!("{why}"))
     }
 
     /// The machine takes the state of this file, which is whole.
@@ -125,12 +125,16 @@ impl Checkpoints {
     }
 }
 
-/// The newest that is whole; the machine takes its state. Damaged ones are named in the log and left alone.
+/// The newest that is whole; the machine takes its state. Damaged ones are left alone, and `unused` is given the reason.
 ///
 /// # Errors
 /// The system's; that a checkpoint is of the other kind of order; or that the machine refused what is whole, and took no
 /// other: it may have taken a part.
-pub(crate) fn load<M: StateMachine, H: CheckpointHead>(directory: &Path, machine: &mut M) -> io::Result<Option<H>> {
+pub(crate) fn load<M: StateMachine, H: CheckpointHead>(
+    directory: &Path,
+    machine: &mut M,
+    unused: &mut dyn FnMut(String),
+) -> io::Result<Option<H>> {
     let mut refused = None;
     for path in files(directory)?.into_iter().rev() {
         let opened = check(&path).and_then(|()| open(&path));
@@ -138,11 +142,11 @@ pub(crate) fn load<M: StateMachine, H: CheckpointHead>(directory: &Path, machine
         match restored {
             Ok(Ok(head)) => return Ok(Some(head)),
             Ok(Err(error)) => {
-                tracing::warn!("checkpoint {} is not used: its state cannot be restored: {error}", path.display());
+                unused(format!("checkpoint {} is not used: its state cannot be restored: {error}", path.display()));
                 refused.get_or_insert((path, error));
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
-            Err(error) => tracing::warn!("checkpoint {} is not used: {error}", path.display()),
+            Err(error) => unused(format!("checkpoint {} is not used: {error}", path.display())),
         }
     }
     let Some((path, error)) = refused else { return Ok(None) };

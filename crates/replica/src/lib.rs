@@ -103,6 +103,6 @@ pub use machine::{Merge, Parted, Position, StateMachine};
 pub use options::{Error, Options, Outside, Response};
 pub use pending::Pending;
 pub use replica::Replica;
-pub use saved::read_checkpoint;
+pub use saved::{SavedState, read_checkpoint};
 #[cfg(feature = "serde")]
 pub use state::State;

@@ -3,28 +3,100 @@ use crate::checkpoint::{self, Head};
 use crate::lasting;
 use crate::machine::{Position, StateMachine};
 use crate::options::Error;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::path::Path;
 
+/// How often a directory is looked at again whose replica has written newer checkpoints meanwhile, and removed those that were
+/// seen.
+const TRIES: usize = 5;
+
+/// What was read of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedState {
+    /// How many commands are in the state.
+    pub position: Position,
+    /// Newer checkpoints that are not in it, each with the reason: for example damaged ones.
+    pub unused: Vec<String>,
+}
+
 /// The machine takes the state of the newest checkpoint in a replica's directory that is whole, whatever kind of order the
-/// replica had. Returns how many commands are in that state, or `None` if there is no such checkpoint. What came behind it is
-/// not in it. The directory is only read, and a replica may be using it.
+/// replica had; `None` if there is no checkpoint. What came behind it is not in it: a replica on an order that lasts, or one that
+/// is durable, has that in a log. The directory is only read, and a replica may be using it.
 ///
 /// For a program whose daemons lost their order for good, or that has a backup: it begins another history by ordinary
 /// commands, made from this state. A history itself never goes on in another order, because the first one may come back.
 ///
 /// # Errors
-/// [`Error::Checkpoints`]: the directory cannot be read, or the machine takes none of the checkpoints that are whole. It may
-/// have taken a part of one.
-pub fn read_checkpoint<M: StateMachine>(directory: &Path, machine: &mut M) -> Result<Option<Position>, Error> {
-    let of_log = checkpoint::load::<_, lasting::Head>(directory, machine);
-    let found = match of_log {
-        Err(error) if error.kind() == ErrorKind::Unsupported => {
-            checkpoint::load::<_, Head>(directory, machine).map(|head| head.map(|head| head.line.end.position))
+/// [`Error::Checkpoints`]: the directory cannot be read, or no checkpoint in it can be used. The machine may have taken a part
+/// of one.
+pub fn read_checkpoint<M: StateMachine>(directory: &Path, machine: &mut M) -> Result<Option<SavedState>, Error> {
+    let failed = |why: String| Error::Checkpoints { directory: directory.to_owned(), why };
+    let mut tries = 0;
+    loop {
+        let mut unused = Vec::new();
+        let position = newest(directory, machine, &mut unused).map_err(|error| failed(error.to_string()))?;
+        tries += 1;
+        let is_old = |why: &String| why.contains("os error 2)");
+        if unused.iter().any(is_old) && tries < TRIES {
+            continue;
         }
-        of_log => of_log.map(|head| head.map(|head| head.progress.applied)),
-    };
-    found
-        .map(|applied| applied.map(Position))
-        .map_err(|error| Error::Checkpoints { directory: directory.to_owned(), why: error.to_string() })
+        return match (position, unused.is_empty()) {
+            (Some(position), _) => Ok(Some(SavedState { position, unused })),
+            (None, true) => Ok(None),
+            (None, false) => Err(failed(unused.join("; "))),
+        };
+    }
+}
+
+fn newest<M: StateMachine>(
+    directory: &Path,
+    machine: &mut M,
+    unused: &mut Vec<String>,
+) -> io::Result<Option<Position>> {
+    match checkpoint::load::<_, lasting::Head>(directory, machine, &mut |why| unused.push(why)) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            unused.clear();
+            let head = checkpoint::load::<_, Head>(directory, machine, &mut |why| unused.push(why))?;
+            Ok(head.map(|head| Position(head.line.end.position)))
+        }
+        read => Ok(read?.map(|head| Position(head.progress.applied))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::io::{Read, Write};
+
+    struct Nothing;
+
+    impl StateMachine for Nothing {
+        type Snapshot = ();
+
+        fn apply(&mut self, _at: Position, _command: &[u8]) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn snapshot(&self) {}
+
+        fn write((): (), _out: &mut dyn Write) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn restore(&mut self, _state: &mut dyn Read) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(read_checkpoint(directory.path(), &mut Nothing).unwrap(), None);
+        fs::write(directory.path().join("checkpoint-2"), "CONSREP2").unwrap();
+        let error = read_checkpoint(directory.path(), &mut Nothing).unwrap_err().to_string();
+        assert!(error.contains("checkpoint-2 is not used: "), "{error}");
+        let error = read_checkpoint(&directory.path().join("none"), &mut Nothing).unwrap_err().to_string();
+        assert!(error.contains("none"), "{error}");
+    }
 }

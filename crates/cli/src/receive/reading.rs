@@ -2,7 +2,7 @@
 use super::ended;
 use crate::args::Args;
 use crate::clock;
-use crate::failure::{Failure, Outcome, Trying, note};
+use crate::failure::{Code, Failure, Outcome, Trying};
 use consort::{Bookmark, Client, DeclareStatus, Event, GroupName, Holder, Place, ReadFrom};
 use std::fs;
 use std::io;
@@ -71,6 +71,7 @@ pub struct Keeper {
     /// What was declared last, and whether that is in the order.
     declared: Option<Bookmark>,
     is_answered: bool,
+    declared_at: u64,
 }
 
 impl Keeper {
@@ -85,14 +86,15 @@ impl Keeper {
         self.declare(client)
     }
 
-    /// One at a time, so that it is known which one is in the order.
+    /// One at a time, so that it is known which one is in the order. Of two clients that declare the same holder one has no answer.
     fn declare(&mut self, client: &mut Client) -> Outcome {
         let (Some(holder), Some(kept)) = (&self.holder, &self.kept) else { return Ok(()) };
-        if self.declared.is_some() && !self.is_answered || self.declared.as_ref() == Some(kept) {
+        let (now, waits) = (clock::now_ns(), self.declared.is_some() && !self.is_answered);
+        if waits && now < self.declared_at + PATIENCE || self.declared.as_ref() == Some(kept) {
             return Ok(());
         }
         client.declare(holder, kept).map_err(ended)?;
-        (self.declared, self.is_answered) = (Some(kept.clone()), false);
+        (self.declared, self.is_answered, self.declared_at) = (Some(kept.clone()), false, now);
         Ok(())
     }
 
@@ -103,6 +105,7 @@ impl Keeper {
     pub fn look(&mut self, event: &Event) -> Outcome {
         match event {
             Event::Declared(DeclareStatus { refused: Some(refusal), .. }) => {
+                self.declared = None;
                 Err(Failure::new(format!("--holder: {refusal}")))
             }
             Event::Declared(_) => {
@@ -121,9 +124,12 @@ impl Keeper {
         while self.declared.is_some() && !(self.is_answered && self.declared == self.kept) {
             let left = Duration::from_nanos(deadline.saturating_sub(clock::now_ns()));
             if left.is_zero() {
-                let text = format!("--holder: the daemons did not order the checkpoint within {} s", PATIENCE / EACH);
-                note(format!("{text}; they retain more than is needed until it is declared again"));
-                return Ok(());
+                let text = format!(
+                    "--holder: the daemons have not ordered within {} s how far was read, so they may not retain what comes \
+                     next; run this again once `consort status` shows that they order messages",
+                    PATIENCE / EACH
+                );
+                return Err(Failure::new(text).with(Code::Timeout));
             }
             if let Some(event) = client.receive(left).map_err(ended)? {
                 self.look(&event)?;

@@ -233,7 +233,9 @@ pub fn a_store_that_is_lost_is_loaded_from_one_servers_directory(kept: Kept) {
 
 /// Puts what this directory has into the store, as an operator does: it is looked at first, and a second try needs a word.
 fn load(store: &Store, directory: &Path) {
-    let (directory, server) = (directory.display().to_string(), store.machines.addresses()[0].clone());
+    let server = store.machines.addresses()[0].clone();
+    refuse_what_is_not_complete(store, directory, &server);
+    let directory = directory.display().to_string();
     let load = ["kv", "load", &directory, "--server", &server];
     let looked = store.machines.run(&["kv", "load", &directory, "--dry-run"]);
     assert_eq!((looked.code, looked.out.matches(" keys after ").count()), (0, PARTITIONS), "{looked:?}");
@@ -243,6 +245,26 @@ fn load(store: &Store, directory: &Path) {
     assert!(refused.code == 1 && refused.errors.contains("--if-absent"), "{refused:?}");
     let again = store.machines.run(&[&load[..], &["--if-absent"]].concat());
     assert!(again.code == 0 && again.out.contains("0 keys were put, and "), "{again:?}");
+}
+
+/// Nothing is put where a partition is missing, or its newest checkpoint is damaged though it has an older one.
+fn refuse_what_is_not_complete(store: &Store, directory: &Path, server: &str) {
+    let harmed = |name: &str| {
+        let path = store.machines.path(name);
+        copy(directory, &path);
+        path
+    };
+    let without_last = harmed("without-last");
+    remove(&without_last.join("partition-4"));
+    let damaged = harmed("damaged");
+    let newest = checkpoints(&damaged.join("partition-2")).concat().into_iter().max().unwrap();
+    let bytes = fs::read(&newest).unwrap();
+    fs::write(&newest, &bytes[..bytes.len() - 1]).unwrap();
+    for (path, named) in [(without_last, "partition 4: its directory is missing"), (damaged, "partition 2: ")] {
+        let refused = store.machines.run(&["kv", "load", &path.display().to_string(), "--server", server]);
+        assert!(refused.code == 1 && refused.errors.contains("nothing was put"), "{refused:?}");
+        assert!(refused.errors.contains(named), "{refused:?}");
+    }
 }
 
 /// The files of checkpoints in and below a directory, the newest last, each with its directory.

@@ -149,6 +149,14 @@ impl<M: StateMachine> Driver<M> {
                 );
                 Err(self.cannot_use(why).into())
             }
+            //= RS14
+            ReadingEndCause::OtherOrder => {
+                let why = "its state is of an order that the daemons do not keep any more: they began another one, because they \
+                           lost their votes. Have the daemons take up their old state directories; only if those are lost for \
+                           good, move this directory away to begin with what the daemons have, and put what it has into that \
+                           (`consort kv load`)";
+                Err(self.cannot_use(why.to_owned()).into())
+            }
             _ => Err(Error::Session(end.text.clone()).into()),
         }
     }
