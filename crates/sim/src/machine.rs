@@ -19,7 +19,9 @@ mod whole;
 
 pub use bare::{Bare, CONTROL, Holds};
 pub(crate) use whole::private;
-pub use whole::{Bookmarks, ElectionTouch, ResumingReaders, RoamingSessions, ServerFlaw, ServerTouch, Servers, Whole};
+pub use whole::{
+    Bookmarks, ElectionTouch, OrderBelow, ResumingReaders, RoamingSessions, ServerFlaw, ServerTouch, Servers, Whole,
+};
 
 /// A state machine that the world can drive: one input, then [`Machine::poll`] until `None`.
 pub trait Machine {

@@ -17,7 +17,7 @@ use consort_node::{Limits, Node};
 use consort_order::{Capability, Engine};
 use consort_sim::checkers::{Bounds, Calmness, PromisedOrder};
 use consort_sim::fault::{Activation, Fault, FaultScope, Kinds};
-use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, Whole};
+use consort_sim::machine::{Bare, Bookmarks, Holds, Machine, OrderBelow, Whole};
 use consort_sim::message;
 use consort_sim::plan::{LifeSigns, RunPlan};
 use consort_sim::world::{RunOptions, RunOutcome, SimWorld};
@@ -48,6 +48,8 @@ pub trait Simulated: Engine + Sized + 'static {
     /// # Errors
     /// What is wrong with the settings.
     fn bounds(plan: &RunPlan, whole: bool) -> Result<Bounds, String>;
+    /// Whether parts of a network deliver the rest of their common view in orders of their own.
+    const CLOSES_APART: bool = false;
     /// Whether its positions outlive restarts of all nodes, and can be read again.
     fn lasts(_config: &Self::Config) -> bool {
         false
@@ -117,9 +119,9 @@ pub fn run_sessions<E: Simulated>(
     let plan = E::suited(RunPlan::draw_whole(seed, faults), true);
     let promised = E::bounds(&plan, true)?.promised;
     let resumes = !promised.quorum || promised.gaps;
-    let lasts = E::lasts(&E::settings(&plan, true));
-    let drawn = sessions.of(&plan, resumes, lasts)?;
-    let drawn = if promised.quorum && !lasts { drawn.without_blackout() } else { drawn };
+    let order = OrderBelow { lasts: E::lasts(&E::settings(&plan, true)), closes_apart: E::CLOSES_APART };
+    let drawn = sessions.of(&plan, resumes, order)?;
+    let drawn = if promised.quorum && !order.lasts { drawn.without_blackout() } else { drawn };
     let plan = drawn.suited(plan);
     let mut bounds = E::bounds(&plan, true)?;
     if drawn.servers.is_some() {

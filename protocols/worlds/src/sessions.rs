@@ -1,6 +1,6 @@
 //! Which sessions a run of whole nodes has beside its clients.
 use consort_sim::fault::{Activation, Disk, Fault};
-use consort_sim::machine::{ElectionTouch, ResumingReaders, RoamingSessions, ServerTouch, Servers};
+use consort_sim::machine::{ElectionTouch, OrderBelow, ResumingReaders, RoamingSessions, ServerTouch, Servers};
 use consort_sim::plan::RunPlan;
 use consort_types::NodeId;
 
@@ -35,8 +35,8 @@ pub struct DrawnSessions {
 
 impl SessionsDrawn {
     /// Those of a run. Readers may go on by views where that is said. Servers have the daemons keep their log if the order
-    /// `lasts`, and keep it themselves if not.
-    pub(crate) fn of(&self, plan: &RunPlan, resumes: bool, lasts: bool) -> Result<DrawnSessions, String> {
+    /// lasts, and keep it themselves if not.
+    pub(crate) fn of(&self, plan: &RunPlan, resumes: bool, order: OrderBelow) -> Result<DrawnSessions, String> {
         let none = DrawnSessions::default;
         Ok(match self {
             Self::ByChance => {
@@ -45,12 +45,12 @@ impl SessionsDrawn {
                 DrawnSessions { roaming, resuming, ..none() }
             }
             Self::AnyByChance { elects } => {
-                let drawn = Self::ByChance.of(plan, resumes, lasts)?;
+                let drawn = Self::ByChance.of(plan, resumes, order)?;
                 if drawn.roaming.is_some() || drawn.resuming.is_some() {
                     return Ok(drawn);
                 }
                 let roaming = elects.then(|| RoamingSessions::draw_candidates(plan)).flatten();
-                let servers = Servers::draw(plan, lasts).filter(|_| roaming.is_none());
+                let servers = Servers::draw(plan, order).filter(|_| roaming.is_none());
                 DrawnSessions { roaming, servers, ..none() }
             }
             Self::Senders => DrawnSessions { roaming: Some(RoamingSessions::senders(plan)), ..none() },
@@ -64,7 +64,7 @@ impl SessionsDrawn {
                 let roaming = Some(RoamingSessions::candidates(plan, touch.as_ref()));
                 DrawnSessions { roaming, ..none() }
             }
-            Self::Servers(touch) => DrawnSessions { servers: Some(Servers::new(plan, lasts, touch.clone())), ..none() },
+            Self::Servers(touch) => DrawnSessions { servers: Some(Servers::new(plan, order, touch.clone())), ..none() },
         })
     }
 }

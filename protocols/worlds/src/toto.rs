@@ -13,6 +13,7 @@ use consort_wire::DatagramSize;
 impl Simulated for Toto {
     type Config = TotoConfig;
     const HOLDS: Option<Holds<Self>> = None;
+    const CLOSES_APART: bool = true;
 
     fn settings(plan: &RunPlan, whole: bool) -> TotoConfig {
         let members: Vec<_> = plan.members().into_iter().map(|member| member.node).collect();

@@ -13,7 +13,7 @@ pub use candidate::ElectionTouch;
 pub use reader::Bookmarks;
 pub use resuming_readers::ResumingReaders;
 pub use roaming_sessions::RoamingSessions;
-pub use servers::{ServerFlaw, ServerTouch, Servers};
+pub use servers::{OrderBelow, ServerFlaw, ServerTouch, Servers};
 pub(crate) use side::private;
 
 use super::{GroupSeen, Holds, Machine, MachineOutput, SubmitAnswer, observe_kept_out, sum};

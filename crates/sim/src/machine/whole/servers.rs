@@ -52,6 +52,16 @@ impl fmt::Debug for ServerTouch {
     }
 }
 
+/// What the order is like that servers rest on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OrderBelow {
+    /// The daemons keep their log.
+    pub lasts: bool,
+    /// Each part of a network may deliver the rest of a common view in an order of its part. A server in memory that took a
+    /// command before the view closed then differs from those that took it in another part.
+    pub closes_apart: bool,
+}
+
 /// The servers of a run, shared by all nodes.
 #[derive(Clone, Debug)]
 pub struct Servers {
@@ -111,17 +121,18 @@ pub(super) enum ServerDeed {
 }
 
 impl Servers {
-    /// Those of a run, if it has any. The daemons keep their log if their order lasts.
-    pub fn draw(plan: &RunPlan, lasts: bool) -> Option<Self> {
-        Rng::new(plan.seed).fork(0x5e71).chance(SHARE).then(|| Self::new(plan, lasts, ServerTouch::default()))
+    /// Those of a run, if it has any.
+    pub fn draw(plan: &RunPlan, order: OrderBelow) -> Option<Self> {
+        Rng::new(plan.seed).fork(0x5e71).chance(SHARE).then(|| Self::new(plan, order, ServerTouch::default()))
     }
 
     /// Those of a run that has some.
-    pub fn new(plan: &RunPlan, lasts: bool, touch: ServerTouch) -> Self {
+    pub fn new(plan: &RunPlan, order: OrderBelow, touch: ServerTouch) -> Self {
         let mut rng = Rng::new(plan.seed).fork(0x5e72);
         let count = [1, 2, 3, 3, 3, 4, 5][rng.below(7) as usize] as u16;
-        let in_memory = touch.durable.is_none() && Rng::new(plan.seed).fork(0x5e74).chance(0.4);
-        let kind = match lasts {
+        let may_be = touch.durable.is_none() && !order.closes_apart;
+        let in_memory = may_be && Rng::new(plan.seed).fork(0x5e74).chance(0.4);
+        let kind = match order.lasts {
             true => Kind::Lasting,
             false if in_memory => Kind::Forgetting,
             false => Kind::Durable,
