@@ -34,7 +34,9 @@ that all receivers see. Who is in the group goes to the standard error.
                    messages may come again
   --holder NAME    declare that file, so that the daemons retain what is not in
                    it yet (with `protocol = \"paxos\"`), also while nobody reads:
-                   a program, or program/copy. `consort withdraw NAME` ends it
+                   a program, or program/copy. `consort withdraw NAME` ends it.
+                   In the end it waits for 5 s at most until the order has it;
+                   exit code 5 says that it has not
   --positions      print before each message its position and its sender
   --optimistic     print each message as soon as its place is likely (`offer 3:
                    text`), and later whether it holds: `confirm 3`, or `revoke

@@ -52,19 +52,20 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     let options = read(words)?;
     let partitions = partitions(&options.directory)?;
     // All is read before anything is put, so that nothing is put where something is missing.
-    let wrong = look(&options, &partitions)?;
+    let Found { readable, wrong } = look(&options, &partitions)?;
     if options.dry_run || !wrong.is_empty() && !options.partial {
-        return complete(&options, wrong);
+        return complete(&options, &wrong);
     }
     let mut target = Target::connect(&options)?;
-    for partition in partitions {
-        // What cannot be read was named already.
-        if let Ok(Some((_, state))) = saved::read(&options.directory, partition) {
-            target.put_all(&state)?;
+    for partition in readable {
+        let again = saved::read(&options.directory, partition).map_err(|error| error.to_string());
+        match again.and_then(|read| read.ok_or_else(|| "its checkpoints are gone".to_owned())) {
+            Ok((_, state)) => target.put_all(&state)?,
+            Err(why) => return Err(target.interrupted(&format!("partition {partition} cannot be read again: {why}"))),
         }
     }
-    said(target.sum())?;
-    complete(&options, wrong)
+    said(&target.sum())?;
+    complete(&options, &wrong)
 }
 
 fn read(words: Vec<OsString>) -> Outcome<Options> {
@@ -105,14 +106,23 @@ fn partitions(directory: &Path) -> Outcome<Vec<usize>> {
     Ok(found)
 }
 
-/// Says what each partition has; returns what is missing, damaged or strange.
-fn look(options: &Options, partitions: &[usize]) -> Outcome<Vec<String>> {
-    let (mut wrong, mut all, mut keys) = (Vec::new(), 0, 0);
+/// What a directory has.
+struct Found {
+    /// The partitions whose state can be read.
+    readable: Vec<usize>,
+    /// What is missing, damaged or strange.
+    wrong: Vec<String>,
+}
+
+/// Says what each partition has.
+fn look(options: &Options, partitions: &[usize]) -> Outcome<Found> {
+    let (mut readable, mut wrong, mut all, mut keys) = (Vec::new(), Vec::new(), 0, 0);
     for partition in partitions.iter().copied() {
         match saved::read(&options.directory, partition) {
             Ok(Some((saved, state))) => {
                 let (commands, count) = (thousands(saved.position.0), thousands(state.len() as u64));
-                said(format!("partition {partition}: {count} keys after {commands} commands"))?;
+                said(&format!("partition {partition}: {count} keys after {commands} commands"))?;
+                readable.push(partition);
                 let newer = |why: String| format!("partition {partition}: a newer {why}");
                 wrong.extend(saved.unused.into_iter().map(newer));
                 if is_of_others(partition, &state) {
@@ -131,7 +141,7 @@ fn look(options: &Options, partitions: &[usize]) -> Outcome<Vec<String>> {
     if wrong.is_empty() && keys == 0 {
         wrong.push("no partition has any key; is this the directory of a new server?".to_owned());
     }
-    Ok(wrong)
+    Ok(Found { readable, wrong })
 }
 
 /// Whether a partition has keys that belong to others of its store.
@@ -141,19 +151,22 @@ fn is_of_others(partition: usize, state: &Partition) -> bool {
 }
 
 /// Fails if something was wrong.
-fn complete(options: &Options, wrong: Vec<String>) -> Outcome {
-    let (Some(last), directory) = (wrong.len().checked_sub(1), options.directory.display()) else { return Ok(()) };
-    let mut text = wrong.join("\n");
-    text += if options.partial || options.dry_run {
-        "\nthat is missing"
-    } else {
-        "\nnothing was put; use another server's directory or another backup, or --partial to put what there is"
+fn complete(options: &Options, wrong: &[String]) -> Outcome {
+    if wrong.is_empty() {
+        return Ok(());
+    }
+    let came_of_it = match (options.dry_run, options.partial) {
+        (true, _) => "",
+        (false, true) => "\nthe rest was put",
+        (false, false) => {
+            "\nnothing was put; use another server's directory or another backup, or --partial to put what there is"
+        }
     };
-    Err(Failure::new(format!("{directory} is not complete ({}):\n{text}", thousands(last as u64 + 1))))
+    Err(Failure::new(format!("{} is not complete:\n{}{came_of_it}", options.directory.display(), wrong.join("\n"))))
 }
 
 /// Prints a line. That none reads it ends no load.
-fn said(line: String) -> Outcome {
+fn said(line: &str) -> Outcome {
     heard_or_not(writeln!(io::stdout(), "{line}"))
 }
 
@@ -279,7 +292,7 @@ mod tests {
         std::fs::write(empty.path().join("partition-3/checkpoint-1"), "CONSREP2").unwrap();
         for line in [path.clone(), format!("{path} --dry-run")] {
             let problem = main(words(&line)).unwrap_err().message;
-            assert!(problem.starts_with(&format!("{path} is not complete (2):")), "{problem}");
+            assert!(problem.starts_with(&format!("{path} is not complete:")), "{problem}");
             assert!(
                 problem.contains("partition 2: no checkpoint") && problem.contains("checkpoint-1 is not used"),
                 "{problem}"

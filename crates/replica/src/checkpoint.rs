@@ -93,7 +93,7 @@ impl Checkpoints {
     /// # Errors
     /// As of [`load`].
     pub fn load<M: StateMachine, H: CheckpointHead>(&self, machine: &mut M) -> io::Result<Option<H>> {
-        load(&self.directory, machine, &mut |why| tracing::warn!("{why}"))
+        load(&self.directory, machine, &mut |_, why| tracing::warn!("{why}"))
     }
 
     /// The machine takes the state of this file, which is whole.
@@ -133,7 +133,7 @@ impl Checkpoints {
 pub(crate) fn load<M: StateMachine, H: CheckpointHead>(
     directory: &Path,
     machine: &mut M,
-    unused: &mut dyn FnMut(String),
+    unused: &mut dyn FnMut(io::ErrorKind, String),
 ) -> io::Result<Option<H>> {
     let mut refused = None;
     for path in files(directory)?.into_iter().rev() {
@@ -142,11 +142,15 @@ pub(crate) fn load<M: StateMachine, H: CheckpointHead>(
         match restored {
             Ok(Ok(head)) => return Ok(Some(head)),
             Ok(Err(error)) => {
-                unused(format!("checkpoint {} is not used: its state cannot be restored: {error}", path.display()));
+                let kind = io::ErrorKind::InvalidData;
+                unused(
+                    kind,
+                    format!("checkpoint {} is not used: its state cannot be restored: {error}", path.display()),
+                );
                 refused.get_or_insert((path, error));
             }
             Err(error) if error.kind() == io::ErrorKind::Unsupported => return Err(error),
-            Err(error) => unused(format!("checkpoint {} is not used: {error}", path.display())),
+            Err(error) => unused(error.kind(), format!("checkpoint {} is not used: {error}", path.display())),
         }
     }
     let Some((path, error)) = refused else { return Ok(None) };

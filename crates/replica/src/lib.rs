@@ -52,7 +52,7 @@
 //!   if a majority of the replicas that were up to date is in it. What a replica received without knowing that it counts
 //!   is held back from its machine.
 //! - **Not lost.** What was answered is known to all that were up to date, or their daemons have it. It is lost only with
-//!   most of them: where those that may know more are missing, the others wait and say for whom ([`Replica::waits_for`]). What
+//!   most of them: where those that may know more are missing, the others wait and say for which ones ([`Replica::waits_for`]). What
 //!   only the daemons of the others have yet is lost if the replica that answered ends, and most others lose their daemons.
 //!   Where the order lasts, or replicas are durable ([`Options::durable`]), it outlives the loss of all of them, too.
 //!   While a group's first replicas have not all been up to date once, the loss of one may lose what it alone answered.

@@ -33,13 +33,13 @@ pub fn read_checkpoint<M: StateMachine>(directory: &Path, machine: &mut M) -> Re
     let failed = |why: String| Error::Checkpoints { directory: directory.to_owned(), why };
     let mut tries = 0;
     loop {
-        let mut unused = Vec::new();
-        let position = newest(directory, machine, &mut unused).map_err(|error| failed(error.to_string()))?;
+        let mut found = Vec::new();
+        let position = newest(directory, machine, &mut found).map_err(|error| failed(error.to_string()))?;
         tries += 1;
-        let is_old = |why: &String| why.contains("os error 2)");
-        if unused.iter().any(is_old) && tries < TRIES {
+        if tries < TRIES && found.iter().any(|(kind, _)| *kind == ErrorKind::NotFound) {
             continue;
         }
+        let unused: Vec<_> = found.into_iter().map(|(_, why)| why).collect();
         return match (position, unused.is_empty()) {
             (Some(position), _) => Ok(Some(SavedState { position, unused })),
             (None, true) => Ok(None),
@@ -51,12 +51,12 @@ pub fn read_checkpoint<M: StateMachine>(directory: &Path, machine: &mut M) -> Re
 fn newest<M: StateMachine>(
     directory: &Path,
     machine: &mut M,
-    unused: &mut Vec<String>,
+    unused: &mut Vec<(ErrorKind, String)>,
 ) -> io::Result<Option<Position>> {
-    match checkpoint::load::<_, lasting::Head>(directory, machine, &mut |why| unused.push(why)) {
+    match checkpoint::load::<_, lasting::Head>(directory, machine, &mut |kind, why| unused.push((kind, why))) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
             unused.clear();
-            let head = checkpoint::load::<_, Head>(directory, machine, &mut |why| unused.push(why))?;
+            let head = checkpoint::load::<_, Head>(directory, machine, &mut |kind, why| unused.push((kind, why)))?;
             Ok(head.map(|head| Position(head.line.end.position)))
         }
         read => Ok(read?.map(|head| Position(head.progress.applied))),

@@ -1,8 +1,8 @@
 //! The shortest schedules in which an earlier engine went wrong, as the model found them.
-use super::scene::{Stage, command, effects, engine, membership, peer, said};
-use crate::engine::{Base, Effect, Engine, Gift, Membership};
+use super::scene::{Stage, command, effects, engine, membership, peer, said, settings};
+use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
 use crate::frame::{Frame, Hello};
-use crate::line::Origin;
+use crate::line::{Line, Origin, Seen};
 use std::collections::BTreeSet;
 
 /// So many replicas that found a history in view 1.
@@ -308,4 +308,19 @@ fn what_comes_with_a_state_is_judged_by_the_membership_in_which_it_came() {
     stage.give_to(1);
     stage.settle();
     stage.assert_one_state(&[1, 2, 3, 4], &[]);
+}
+
+#[test]
+fn another_start_of_a_replica_asks_by_other_numbers() {
+    let asked = |start: u128| {
+        let settings = Settings { origin: Origin(start << 64 | 7), ..settings(1, 3) };
+        let mut engine = Engine::new(settings, Line::default(), Seen::default());
+        engine.on_connected(peer(1));
+        engine.on_membership(membership((1, 1), &[1, 2], &[1, 2]));
+        match said(&mut engine).pop() {
+            Some(Frame::Hello(hello)) => hello.ask,
+            other => panic!("it lags, and says {other:?}"),
+        }
+    };
+    assert_ne!(asked(1 << 20), asked(1 << 21));
 }
