@@ -229,7 +229,7 @@ impl Process {
             DaemonEvent::View(view) => self.counts &= view.kind == ViewKind::Transitional,
             DaemonEvent::GroupView(view) => self.on_view(view),
             DaemonEvent::GroupSignal(_) => self.engine.on_signal(),
-            DaemonEvent::Message(message) if self.counts => self.on_message(message),
+            DaemonEvent::Message(message) => self.on_message(message),
             _ => {}
         }
         self.act();
@@ -265,6 +265,10 @@ impl Process {
         let bytes = Bytes::copy_from_slice(message.payload());
         let group = self.settings.group.to_string();
         if message.groups().any(|of| of == group) {
+            // A session's message has no effect where the view does not count, and is sent again.
+            if !self.counts {
+                return;
+            }
             if self.me.is_some_and(|me| (me.0.node, me.1) == message.sender()) {
                 self.under_way.pop_front();
             }
@@ -273,6 +277,7 @@ impl Process {
             }
             return;
         }
+        // A session would send these again, too; nothing here says to the sender that it has to.
         match Private::decode(&bytes) {
             Ok(Private::Part { ask, number, last, bytes }) => {
                 self.take_part(message.sender(), (ask, number, last), bytes);
