@@ -3,6 +3,7 @@
 //! ```text
 //! trial      what there is to try              stage    namespaces, daemons and clients of one trial
 //! networks   a stale ARP entry, a wrong address, a forged beacon             forge
+//! wires      interfaces, addresses and switches that change, under each protocol
 //! attack     datagrams of somebody without the key                       capture  flood
 //! insider    packets of somebody with the key                            impostor  lies
 //! standby    two rings, and the gateway between them is killed            rings    two rings against one
@@ -49,6 +50,7 @@ mod store;
 mod stress;
 mod trial;
 mod watch;
+mod wires;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -24,6 +24,9 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     }
     run::open_many_files(settings.limits.clients_most);
     run::outlive_file_limit().trying(|| "cannot watch for SIGXFSZ".into())?;
+    if !run::await_addresses(&settings, options.node, &stop) {
+        return Ok(());
+    }
     let ready = run::prepare(settings, options.node, ask)?;
     if let Some(hangups) = hangups {
         let again = move || options.settings();

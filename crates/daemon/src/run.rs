@@ -1,7 +1,8 @@
 //! From settings to a node that runs.
 use crate::config::{NodeAddress, Protocol, Settings};
 use crate::failure::{Failure, Outcome, Trying};
-use crate::runtime_dir::{self, Card, RuntimeDir, Seat};
+use crate::runtime_dir::{self, Card, KeptSeat, RuntimeDir};
+pub use crate::seat::await_addresses;
 use crate::seat::take_seat;
 use crate::state_lock::StateLock;
 use crate::{incarnation, metrics, registry, reload, security, tls, votes};
@@ -28,7 +29,7 @@ use std::sync::Arc;
 pub struct Ready {
     /// What it says of itself.
     pub card: Card,
-    _seat: Seat,
+    _seat: KeptSeat,
     _files: Option<StateLock>,
     sockets: Sockets,
     node: AnyNode,
@@ -81,6 +82,9 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     if let Some(spread) = &settings.spread {
         tracing::info!(address = %spread.address, "serves Spread clients");
     }
+    let users = !settings.users.is_empty();
+    let opened = move || if users { dir.let_others_pass() } else { Ok(()) };
+    let seat = KeptSeat::keep(seat, opened).trying(|| "cannot begin a thread".into())?;
     let (_seat, _files, _registration, _metrics) = (seat, files, registration, metrics);
     Ok(Ready { card, _seat, _files, sockets, node, settings, reload, tls, advisor, _registration, _metrics })
 }
@@ -101,6 +105,9 @@ impl Ready {
                 Err(RunError::Restart { records, .. }) => records,
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
+            if !await_addresses(&self.settings, Some(self.card.node), &stop) {
+                break;
+            }
             (sockets, node) =
                 begin(&self.settings, &self.card, &self.reload, self.tls.as_ref(), self.advisor.as_ref())?;
             sockets.carry(records);

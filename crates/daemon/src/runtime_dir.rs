@@ -13,7 +13,11 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Seek, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+/// How often it is looked whether the directory is still there.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Names another runtime directory.
 pub const VARIABLE: &str = "CONSORT_RUNTIME_DIR";
@@ -51,7 +55,10 @@ pub struct RuntimeDir {
 #[derive(Debug)]
 pub struct Seat {
     lock: File,
+    lock_path: PathBuf,
     socket: PathBuf,
+    /// What is written into the lock file.
+    card: Vec<u8>,
 }
 
 /// The runtime directory of this user: `CONSORT_RUNTIME_DIR`, else `$XDG_RUNTIME_DIR/consort`, else a private directory
@@ -126,7 +133,10 @@ impl RuntimeDir {
         let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&path).trying(what)?;
         for _ in 0..50 {
             match lock.try_lock() {
-                Ok(()) => return Ok(Some(Seat { lock, socket: self.socket_file(node) })),
+                Ok(()) => {
+                    let (socket, card) = (self.socket_file(node), Vec::new());
+                    return Ok(Some(Seat { lock, lock_path: path, socket, card }));
+                }
                 Err(TryLockError::WouldBlock) if read_card(&path).is_some_and(|card| lives(card.pid)) => {
                     return Ok(None);
                 }
@@ -180,14 +190,66 @@ impl Seat {
             }
             _ => {}
         }
-        let text = serde_json::to_vec(card).trying(|| "cannot write the daemon's card".into())?;
-        self.rewrite(&text).trying(|| format!("cannot write beside {path}"))
+        self.card = serde_json::to_vec(card).trying(|| "cannot write the daemon's card".into())?;
+        self.rewrite().trying(|| format!("cannot write beside {path}"))
     }
 
-    fn rewrite(&mut self, text: &[u8]) -> io::Result<()> {
+    fn rewrite(&mut self) -> io::Result<()> {
         self.lock.set_len(0)?;
         self.lock.rewind()?;
-        self.lock.write_all(text)
+        self.lock.write_all(&self.card)
+    }
+
+    /// Makes the runtime directory and the lock file again where somebody has removed them, for example a program that
+    /// removes old files. Returns whether that was so.
+    fn restore(&mut self) -> Outcome<bool> {
+        if self.lock_path.exists() {
+            return Ok(false);
+        }
+        let directory = self.lock_path.parent().unwrap_or(Path::new("/"));
+        [directory.parent(), Some(directory)].into_iter().flatten().try_for_each(private_directory)?;
+        let what = || format!("cannot make {} again", self.lock_path.display());
+        let mut options = OpenOptions::new();
+        let lock = options.read(true).write(true).create_new(true).mode(0o600).open(&self.lock_path).trying(what)?;
+        lock.try_lock().map_err(io::Error::from).trying(what)?;
+        self.lock = lock;
+        self.rewrite().trying(|| format!("cannot write to {}", self.lock_path.display()))?;
+        Ok(true)
+    }
+}
+
+/// A seat whose files are looked after from a thread, until this is dropped. The driver does so with the sockets.
+#[derive(Debug)]
+pub struct KeptSeat {
+    _seat: Arc<Mutex<Seat>>,
+}
+
+impl KeptSeat {
+    /// Begins to look after the files; `opened` lets other users through to a directory that was made again.
+    ///
+    /// # Errors
+    /// Those of beginning a thread.
+    pub fn keep(seat: Seat, opened: impl Fn() -> Outcome + Send + 'static) -> io::Result<Self> {
+        let seat = Arc::new(Mutex::new(seat));
+        let kept = Arc::downgrade(&seat);
+        let look = move || {
+            let mut failed = false;
+            while let Some(seat) = kept.upgrade() {
+                let restored = seat.lock().unwrap_or_else(PoisonError::into_inner).restore();
+                drop(seat);
+                match restored.and_then(|restored| if restored { opened().map(|()| true) } else { Ok(false) }) {
+                    Ok(true) => tracing::warn!("the runtime directory was removed, and is made again"),
+                    Ok(false) => failed = false,
+                    Err(error) if !std::mem::replace(&mut failed, true) => {
+                        tracing::warn!("the runtime directory was removed: {}", error.message);
+                    }
+                    Err(_) => {}
+                }
+                std::thread::sleep(LOOK);
+            }
+        };
+        std::thread::Builder::new().name("runtime-dir".into()).spawn(look)?;
+        Ok(Self { _seat: seat })
     }
 }
 
@@ -290,6 +352,21 @@ mod tests {
         assert_eq!(dir.running(), [card(2)]);
         drop(seats);
         assert_eq!(dir.running(), []);
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_is_made_again_and_the_identity_stays_held() {
+        let runtime = tempfile::tempdir().unwrap();
+        let dir = RuntimeDir::open(&runtime.path().join("run"), "test").unwrap();
+        let mut seat = dir.claim(1).unwrap().unwrap();
+        let alive = Card { pid: std::process::id(), ..card(1) };
+        seat.furnish(&alive).unwrap();
+        assert!(!seat.restore().unwrap());
+        fs::remove_dir_all(runtime.path().join("run")).unwrap();
+        assert!(seat.restore().unwrap());
+        assert_eq!((dir.running(), dir.claim(1).unwrap().is_none()), (vec![alive], true));
+        let mode = fs::metadata(runtime.path().join("run")).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o700);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 use crate::error::{BindError, SocketRole, refused};
 use crate::links;
 use crate::listeners::Listener;
+use crate::membership;
 use crate::options::{Dialect, Fanout, ListenAddress, NetworkOptions, Options, Peer};
 use crate::{probe, sources, sys};
 use bytes::Bytes;
@@ -33,9 +34,9 @@ pub struct FanoutChoice {
 ///
 /// With [`Fanout::Auto`] a datagram is sent to the group from the data socket at start, and must come back on the group
 /// socket within 200 ms. That proves that this machine's kernel lets the group be joined on that interface, routes to it
-/// there and loops back, so that daemons on this machine reach each other. It does not prove that a switch forwards the
-/// group to other machines; where one does not, choose [`Fanout::Unicast`]. A node that sends by unicast still listens to
-/// the group if it can, so that nodes may choose differently.
+/// there and loops back, so that daemons on this machine reach each other. Whether a switch forwards the group to other
+/// machines is found while the node runs, by what the others say of the probes of path MTU discovery: who does not get
+/// what is multicast is sent data by itself. A node that sends by unicast still listens to the group.
 #[derive(Debug)]
 pub struct Sockets {
     pub(crate) options: Options,
@@ -76,7 +77,7 @@ impl Sockets {
         let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
         let mut listeners = all.map(open).collect::<Result<Vec<_>, _>>()?;
         if !options.users.is_empty() {
-            listeners.iter().try_for_each(|(listener, _)| listener.admit_all())?;
+            listeners.iter_mut().try_for_each(|(listener, _)| listener.admit_all())?;
         }
         if let Some(tls) = &options.tls {
             listeners.push((Listener::open_tls(tls)?, Dialect::Native));
@@ -263,17 +264,17 @@ fn open_group(
     if !usable.is_empty() && !usable.iter().any(|i| i.address == network.interface) {
         return Err(interface(network, io::ErrorKind::AddrNotAvailable.into()));
     }
-    match join(options, network, data) {
-        Ok(group) => {
-            let tried = probe::multicast_works(data, network.multicast, &group);
-            let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
-            sources::filter(&group, nodes, own.filter(|own| !own.ip().is_unspecified()));
-            let reach = judge(network.fanout, tried)?;
-            Ok((Some(group), reach))
-        }
-        Err(error) if network.fanout == Fanout::Multicast => Err(error),
-        Err(error) => Ok((None, FanoutChoice { multicast: false, why: error.to_string() })),
-    }
+    let group = group_socket(options, network)?;
+    let joined = membership::enter(network.multicast, network.interface, &group, data);
+    let tried = match joined.map_err(|source| interface(network, source)) {
+        Ok(()) => probe::multicast_works(data, network.multicast, &group),
+        Err(error) if network.fanout == Fanout::Multicast => return Err(error),
+        Err(error) => Err(error.to_string()),
+    };
+    let own = data.local_addr().ok().and_then(|address| address.as_socket_ipv4());
+    sources::filter(&group, nodes, own.filter(|own| !own.ip().is_unspecified()));
+    let reach = judge(network.fanout, tried)?;
+    Ok((Some(group), reach))
 }
 
 fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<FanoutChoice, BindError> {
@@ -284,20 +285,15 @@ fn judge(fanout: Fanout, tried: Result<(), String>) -> Result<FanoutChoice, Bind
     }
 }
 
-/// Joins the group, and prepares `data` to send to it.
-fn join(options: &Options, network: &NetworkOptions, data: &Socket) -> Result<Socket, BindError> {
-    let (group, at) = (network.multicast, network.interface);
+/// The socket of the group, which it has not joined yet.
+fn group_socket(options: &Options, network: &NetworkOptions) -> Result<Socket, BindError> {
+    let group = network.multicast;
     let socket = udp(Domain::IPV4)?;
     // several daemons of one machine listen to the same group and port, each gets its copy
     socket.set_reuse_address(true).map_err(other("share the multicast port"))?;
     socket.bind(&group.into()).map_err(|e| refused(SocketRole::Multicast, group.into(), e))?;
     buffers(&socket, options.receive_buffer, TOKEN_BUFFER)?;
-    let wrong = |source| interface(network, source);
-    socket.set_multicast_all_v4(false).map_err(wrong)?;
-    socket.join_multicast_v4(group.ip(), &at).map_err(wrong)?;
-    data.set_multicast_if_v4(&at).map_err(wrong)?;
-    data.set_multicast_ttl_v4(1).map_err(wrong)?;
-    data.set_multicast_loop_v4(true).map_err(wrong)?;
+    socket.set_multicast_all_v4(false).map_err(|source| interface(network, source))?;
     Ok(socket)
 }
 

@@ -127,7 +127,8 @@ impl ClientConnections {
         let mut acceptors = Vec::new();
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until: None });
+            let name = Token(name);
+            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until: None, name, lost: false });
         }
         Ok(Self {
             registry,

@@ -56,10 +56,24 @@ macro_rules! counters {
                     see("net_link_out_frames", self.link_out.datagrams);
                     see("net_link_out_bytes", self.link_out.bytes);
                 }
-                $(see(concat!("net_", stringify!($name)), self.$name);)*
+                $(see(shown(concat!("net_", stringify!($name))), self.$name);)*
             }
         }
     };
+}
+
+/// The name of a counter in the status: those of the ways between nodes are not only of this node's sockets.
+fn shown(name: &'static str) -> &'static str {
+    const WAYS: [&str; 7] = [
+        "probes_sent",
+        "probes_received",
+        "datagrams_filtered",
+        "datagrams_cut",
+        "pieces_received",
+        "datagrams_joined",
+        "datagrams_torn",
+    ];
+    name.strip_prefix("net_").filter(|name| WAYS.contains(name)).unwrap_or(name)
 }
 
 impl DriverCounters {
@@ -67,17 +81,6 @@ impl DriverCounters {
     pub(crate) const fn note_driver_packets(&mut self, driver_packets: &DriverPackets) {
         (self.probes_received, self.pieces_received) = (driver_packets.probed, driver_packets.fragments);
         (self.datagrams_joined, self.datagrams_torn) = (driver_packets.joins.joined, driver_packets.joins.given_up);
-    }
-
-    /// Calls `see` with what there is to tell about the ways to other nodes.
-    pub(crate) fn observe_paths(&self, see: &mut dyn FnMut(&str, u64)) {
-        see("probes_sent", self.probes_sent);
-        see("probes_received", self.probes_received);
-        see("datagrams_filtered", self.datagrams_filtered);
-        see("datagrams_cut", self.datagrams_cut);
-        see("pieces_received", self.pieces_received);
-        see("datagrams_joined", self.datagrams_joined);
-        see("datagrams_torn", self.datagrams_torn);
     }
 }
 

@@ -3,6 +3,7 @@ mod admission;
 mod disk;
 mod frames;
 mod log;
+mod networks;
 mod paths;
 mod scheduling;
 mod sealing;
@@ -10,6 +11,7 @@ mod spooling;
 
 use self::disk::DiskWatch;
 use self::log::PeriodicLog;
+use self::networks::NetworkWatch;
 use self::sealing::KeyKeeping;
 use crate::advisor::Advisor;
 use crate::bind::{NetworkSockets, Sockets};
@@ -21,6 +23,8 @@ use crate::error::RunError;
 use crate::idle::{Idle, Iteration, Wait};
 use crate::inbox::{Inbox, ReceivedDatagram, Receivers};
 use crate::links::Links;
+use crate::membership::Membership;
+use crate::options::Options;
 use crate::outbox::{ExitSockets, Outbox};
 use crate::path_mtu::PathMtus;
 use crate::reload::Reload;
@@ -89,18 +93,34 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     restart.map_or(Ok(()), Err)
 }
 
-/// The sockets of all networks, to receive from and to send by.
-fn share(networks: Vec<NetworkSockets>, arrival_times: bool) -> (Receivers, Vec<ExitSockets>) {
-    let mut receivers = Receivers { tokens: Vec::new(), data: Vec::new(), groups: Vec::new(), arrival_times };
-    let exit = |NetworkSockets { token, data, group, reach, .. }| {
-        let (token, data) = (Rc::new(token), Rc::new(data));
-        receivers.tokens.push(Rc::clone(&token));
-        receivers.data.push(Rc::clone(&data));
-        receivers.groups.extend(group.map(Rc::new));
-        ExitSockets { token, data, by_multicast: reach.multicast }
-    };
-    let exits = networks.into_iter().map(exit).collect();
-    (receivers, exits)
+/// The sockets of all networks.
+struct Shared {
+    receivers: Receivers,
+    exits: Vec<ExitSockets>,
+    memberships: Vec<Membership>,
+    /// A datagram to each group came back at the start.
+    groups_work: bool,
+}
+
+/// The same sockets to receive from, to send by, and to keep in their groups. Where ways are not probed, a group that did
+/// not work at the start is not used.
+fn share(bound: Vec<NetworkSockets>, options: &Options, arrival_times: bool) -> Shared {
+    let receivers = Receivers { tokens: Vec::new(), data: Vec::new(), groups: Vec::new(), arrival_times };
+    let groups_work = bound.iter().all(|network| network.reach.multicast);
+    let mut shared = Shared { receivers, exits: Vec::new(), memberships: Vec::new(), groups_work };
+    for (NetworkSockets { token, data, group, reach, .. }, named) in bound.into_iter().zip(&options.networks) {
+        let (token, data, group) = (Rc::new(token), Rc::new(data), group.map(Rc::new));
+        shared.receivers.tokens.push(Rc::clone(&token));
+        shared.receivers.data.push(Rc::clone(&data));
+        if let Some(group) = &group {
+            let (socket, data) = (Rc::clone(group), Rc::clone(&data));
+            shared.memberships.push(Membership::new(named.multicast, named.interface, socket, data));
+        }
+        let has_group = group.is_some() && (options.probe_paths || reach.multicast);
+        shared.receivers.groups.extend(group);
+        shared.exits.push(ExitSockets { token, data, has_group });
+    }
+    shared
 }
 
 /// What clients are told at the end.
@@ -131,6 +151,8 @@ struct Driver<E: Engine> {
     shared: SharedSettings,
     /// The nodes that are met in some network, this one among them.
     met: Vec<NodeId>,
+    memberships: Vec<Membership>,
+    network_watch: NetworkWatch,
     /// How data leaves into each network, as `status` tells where there are several.
     networks: Vec<(u8, String)>,
     clients: ClientConnections,
@@ -184,7 +206,7 @@ impl<E: Engine> Driver<E> {
         let networks = sockets.network_facts();
         let Sockets { options, networks: bound, listeners, links, mut journal, carried } = sockets;
         let filters_sources = bound.iter().any(|network| network.filters_sources);
-        let (receivers, exits) = share(bound, arrival_times);
+        let Shared { receivers, exits, memberships, groups_work } = share(bound, &options, arrival_times);
         let identity = *node.identity();
         let peers = options.met();
         let met: Vec<_> = peers.iter().map(|peer| peer.node).collect();
@@ -193,8 +215,9 @@ impl<E: Engine> Driver<E> {
         node.hold_keys(seals.key_names());
         let outbox = Outbox::new(&options.networks, exits, identity, Rc::clone(&seals));
         let clock = Clock::new();
-        let probing =
-            |nodes: &[NodeId]| PathMtus::new(options.me, nodes.iter().copied(), options.datagram, clock.now());
+        let probing = |nodes: &[NodeId]| {
+            PathMtus::new(options.me, nodes.iter().copied(), options.datagram, groups_work, clock.now())
+        };
         let shared = SharedSettings::new(options.shared);
         let paths = options.probe_paths.then(|| probing(&met));
         let driver_packets = DriverPackets::new(identity, Rc::clone(&seals), met.clone());
@@ -242,6 +265,8 @@ impl<E: Engine> Driver<E> {
             path_mtus: paths,
             shared,
             met,
+            memberships,
+            network_watch: NetworkWatch::default(),
             networks,
             clients,
             records,
@@ -376,6 +401,7 @@ impl<E: Engine> Driver<E> {
         }
         self.node.handle_timeout(self.now);
         self.look_at_peers();
+        self.look_at_networks();
         self.look_at_disk();
         self.drain()?;
         Ok(true)

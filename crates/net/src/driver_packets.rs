@@ -34,6 +34,8 @@ pub(crate) struct Probed {
     pub(crate) from: MemberId,
     /// Its length on the way in bytes.
     pub(crate) size: usize,
+    /// It was multicast.
+    pub(crate) by_group: bool,
     pub(crate) probe: Probe,
 }
 
@@ -57,10 +59,10 @@ impl DriverPackets {
         &self.seals
     }
 
-    /// Looks at a datagram for which [`path_mtu::is_for_driver`] holds. Returns what the node is to see: the datagram that was joined
+    /// Looks at a datagram for which [`path_mtu::is_for_driver`] holds, and that was multicast or not. Returns what the node is to see: the datagram that was joined
     /// with this piece, or the datagram itself if it is not for the driver. The node counts it by what is wrong with it.
     #[cold]
-    pub(crate) fn take(&mut self, at: Instant, datagram: Bytes) -> Option<Bytes> {
+    pub(crate) fn take(&mut self, at: Instant, datagram: Bytes, by_group: bool) -> Option<Bytes> {
         if probe::is_probe(&datagram) {
             return None;
         }
@@ -78,7 +80,7 @@ impl DriverPackets {
                 self.probed += 1;
                 if self.probes.len() < PROBES {
                     let size = datagram.len() + self.seals.overhead();
-                    self.probes.push_back(Probed { from, size, probe });
+                    self.probes.push_back(Probed { from, size, by_group, probe });
                 }
                 None
             }

@@ -217,7 +217,8 @@ impl Inbox {
     fn fill(&mut self, is_token: bool, glance: bool, counters: &mut DriverCounters) {
         let queue = if is_token { &mut self.token } else { &mut self.data };
         let traffic = if is_token { &mut counters.token_in } else { &mut counters.data_in };
-        let mut noted = Noted { traffic, driver_packets: &mut self.driver_packets, batches: 0, too_long: 0 };
+        let driver_packets = &mut self.driver_packets;
+        let mut noted = Noted { traffic, driver_packets, by_group: false, batches: 0, too_long: 0 };
         for (i, source) in queue.sockets.iter_mut().enumerate() {
             let glanced = glance && (i == 0 || is_token);
             if !source.ready && !glanced {
@@ -226,6 +227,7 @@ impl Inbox {
             if is_token {
                 self.unglanced = 0;
             }
+            noted.by_group = !is_token && i < self.groups;
             let result =
                 source.receive(&mut self.receiving, &mut self.arena, self.clock, &mut queue.packets, &mut noted);
             if let Err(error) = result {
@@ -242,6 +244,8 @@ impl Inbox {
 struct Noted<'a> {
     traffic: &'a mut LaneTraffic,
     driver_packets: &'a mut DriverPackets,
+    /// Whether what comes was multicast.
+    by_group: bool,
     batches: u64,
     too_long: u64,
 }
@@ -312,7 +316,11 @@ fn cut(received: ReceivedBuffer, at: Instant, into: &mut VecDeque<ReceivedDatagr
 
 fn push(datagram: BytesMut, at: Instant, into: &mut VecDeque<ReceivedDatagram>, noted: &mut Noted<'_>) {
     let Some(bytes) = noted.driver_packets.seals().open(datagram) else { return };
-    let for_node = if path_mtu::is_for_driver(&bytes) { noted.driver_packets.take(at, bytes) } else { Some(bytes) };
+    let for_node = if path_mtu::is_for_driver(&bytes) {
+        noted.driver_packets.take(at, bytes, noted.by_group)
+    } else {
+        Some(bytes)
+    };
     if let Some(bytes) = for_node {
         noted.traffic.add(bytes.len() + noted.driver_packets.seals().overhead());
         into.push_back(ReceivedDatagram { at, bytes });

@@ -11,11 +11,12 @@
 //! | module | what |
 //! |---|---|
 //! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
+//! | `membership` | the group of a network, joined again where its interface is made anew |
 //! | `inbox` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `links` | reliable links: a TCP connection to each other node, for engines that ask for them |
 //! | `seals` | sealing what leaves, opening what comes, before anything else looks at it |
-//! | `path_mtu` | which size of datagram reaches which node, found out by probes |
+//! | `path_mtu` | which size of datagram reaches which node, and whether multicast does, found out by probes |
 //! | `driver_packets`, `fragments` | what is for the driver and not for the node; joins what was too long for its way |
 //! | `clients`, `rings`, `users` | connections, their bytes in and out, also through shared memory; who may have one |
 //! | `driver`, `idle`, `wake` | the loop, and how it waits |
@@ -43,6 +44,7 @@ mod idle;
 mod inbox;
 mod links;
 mod listeners;
+mod membership;
 mod options;
 mod outbox;
 mod path_mtu;
@@ -73,3 +75,4 @@ pub use options::{
 };
 pub use reload::Reload;
 pub use stop::Stop;
+pub use sys::interfaces;

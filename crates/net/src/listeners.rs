@@ -12,11 +12,11 @@ use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, SockAddr, SockRef, Socket, TcpKeepalive, Type};
-use std::fs::{self, Permissions};
+use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,8 +62,7 @@ impl Listener {
                 let failed = |source| BindError::Listener { address: address.clone(), source };
                 let listener = UnixListener::bind(path).map_err(failed)?;
                 let mode = if dialect == Dialect::Spread { OPEN_MODE } else { MODE };
-                fs::set_permissions(path, Permissions::from_mode(mode)).map_err(failed)?;
-                Ok(Self::Unix(listener, SocketFile::at(path).map_err(failed)?))
+                Ok(Self::Unix(listener, SocketFile::at(path, mode).map_err(failed)?))
             }
             ListenAddress::Tcp(address) => {
                 TcpListener::bind(*address).map(Self::Tcp).map_err(|e| refused(SocketRole::Clients, *address, e))
@@ -79,10 +78,25 @@ impl Listener {
     }
 
     /// Lets every user of this machine connect, for it to be checked afterwards who that is.
-    pub(crate) fn admit_all(&self) -> Result<(), BindError> {
+    pub(crate) fn admit_all(&mut self) -> Result<(), BindError> {
+        let address = self.address();
         let Self::Unix(_, file) = self else { return Ok(()) };
-        let failed = |source| BindError::Listener { address: self.address(), source };
-        fs::set_permissions(&file.path, Permissions::from_mode(OPEN_MODE)).map_err(failed)
+        file.admit(OPEN_MODE).map_err(|source| BindError::Listener { address, source })
+    }
+
+    /// Makes a socket file again that somebody has removed, with its directory: clients could not find it any more. `None`
+    /// where it is still there, or another one.
+    pub(crate) fn restored(&self) -> Option<io::Result<Self>> {
+        let Self::Unix(_, SocketFile { path, mode, .. }) = self else { return None };
+        if !inode(path).is_err_and(|error| error.kind() == ErrorKind::NotFound) {
+            return None;
+        }
+        let restore = || {
+            let directory = path.parent().unwrap_or(Path::new("/"));
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+            Ok(Self::Unix(UnixListener::bind(path)?, SocketFile::at(path, *mode)?))
+        };
+        Some(restore())
     }
 
     /// Where it listens.
@@ -278,11 +292,20 @@ impl ClientStream {
 pub(crate) struct SocketFile {
     path: PathBuf,
     inode: (u64, u64),
+    mode: u32,
 }
 
 impl SocketFile {
-    fn at(path: &Path) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), inode: inode(path)? })
+    /// The file of a socket that was just bound there, for those whom the mode admits.
+    fn at(path: &Path, mode: u32) -> io::Result<Self> {
+        let mut file = Self { path: path.to_owned(), inode: inode(path)?, mode };
+        file.admit(mode)?;
+        Ok(file)
+    }
+
+    fn admit(&mut self, mode: u32) -> io::Result<()> {
+        self.mode = mode;
+        fs::set_permissions(&self.path, Permissions::from_mode(mode))
     }
 }
 
@@ -351,10 +374,28 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_file_that_was_removed_is_made_again_with_its_directory_for_the_same_users() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b/consort.sock");
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let mut listener = unix(&path).unwrap();
+        listener.admit_all().unwrap();
+        assert!(listener.restored().is_none(), "it is there");
+        fs::remove_dir_all(folder.path().join("a")).unwrap();
+        let restored = listener.restored().unwrap().unwrap();
+        drop(listener);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
+        std::os::unix::net::UnixStream::connect(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "somebody else's").unwrap();
+        assert!(restored.restored().is_none());
+    }
+
+    #[test]
     fn where_users_are_listed_everybody_may_knock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("consort.sock");
-        let listener = unix(&path).unwrap();
+        let mut listener = unix(&path).unwrap();
         listener.admit_all().unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
     }

@@ -4,13 +4,14 @@ mod fragmenter;
 
 use crate::counters::DriverCounters;
 use crate::options::{NetworkOptions, Peer};
-use crate::path_mtu::PathLimits;
+use crate::path_mtu::{GroupReach, PathLimits};
 use crate::seals::Seals;
 use bytes::Bytes;
 use consort_node::{Datagram, Destination, Lane};
 use consort_types::NodeId;
 use consort_wire::Identity;
 use dispatch::Dispatch;
+pub(crate) use dispatch::Refused;
 use fragmenter::Fragmenter;
 use socket2::{SockAddr, Socket};
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ enum DatagramTarget {
     /// To one node of a network.
     Token(NodeId, u8),
     Data(NodeId, u8),
-    /// To all others on the data lane, each by itself and never in pieces: it is its length that is to arrive.
+    /// To all others on the data lane, one datagram after the other and never in pieces: it is its length that is to arrive.
     Probes,
 }
 
@@ -71,17 +72,17 @@ struct Exit {
     number: u8,
     token: Rc<Socket>,
     data: Rc<Socket>,
-    /// What all others there receive, if data to all goes by it.
+    /// What all others there listen to, if there is such a group.
     group: Option<SockAddr>,
     /// Who stands there.
     peers: BTreeMap<NodeId, Addresses>,
 }
 
-/// The sockets of one network, and whether data to all leaves by its group.
+/// The sockets of one network, and whether there is a group that data to all may leave by.
 pub(crate) struct ExitSockets {
     pub(crate) token: Rc<Socket>,
     pub(crate) data: Rc<Socket>,
-    pub(crate) by_multicast: bool,
+    pub(crate) has_group: bool,
 }
 
 /// Collects datagrams and sends them.
@@ -111,7 +112,7 @@ impl Outbox {
             number: network.number,
             token: sockets.token,
             data: sockets.data,
-            group: sockets.by_multicast.then(|| network.multicast.into()),
+            group: sockets.has_group.then(|| network.multicast.into()),
             peers: network.peers.iter().map(peer).collect(),
         };
         Self {
@@ -145,9 +146,25 @@ impl Outbox {
         self.pending.push(Pending { target, datagram });
     }
 
-    /// From now on datagrams that would not get there whole leave in pieces.
+    /// From now on datagrams that would not get there whole leave in pieces, and those that would not by multicast leave by
+    /// themselves.
     pub(crate) fn set_narrow(&mut self, narrow: PathLimits) {
         self.narrow = narrow;
+    }
+
+    /// Who gets what is multicast.
+    pub(crate) const fn group_reach(&self) -> &GroupReach {
+        &self.narrow.group
+    }
+
+    /// Super-packets that the kernel refused are tried again, whatever they were refused for.
+    pub(crate) fn try_super_packets_again(&mut self) {
+        self.dispatch.try_super_packets_again();
+    }
+
+    /// What the kernel has refused since this was asked last, if anything.
+    pub(crate) fn take_refused(&mut self) -> Option<Refused> {
+        self.dispatch.take_refused()
     }
 
     /// Whether waiting for more would gain nothing: a token must not wait, or a super-packet is full.
@@ -169,10 +186,8 @@ impl Outbox {
         self.dispatch.begin();
         for run in pending.chunk_by(|a, b| a.target == b.target) {
             match run[0].target {
-                DatagramTarget::Probes => {
-                    run.chunks(1).for_each(|one| self.send(DatagramTarget::All(EACH), one, counters))
-                }
-                target if self.narrow.each.is_empty() => self.send(target, run, counters),
+                DatagramTarget::Probes => run.chunks(1).for_each(|one| self.send_probe(one, counters)),
+                target if self.narrow.is_wide() => self.send(target, run, counters),
                 target => self.send_narrow(target, run, counters),
             }
         }
@@ -185,7 +200,7 @@ impl Outbox {
     fn send(&mut self, target: DatagramTarget, run: &[Pending], counters: &mut DriverCounters) {
         match target {
             DatagramTarget::All(network) => self.send_to_all(network, run, counters),
-            DatagramTarget::Probes => self.send_to_all(EACH, run, counters),
+            DatagramTarget::Probes => self.send_probe(run, counters),
             DatagramTarget::AllTokens(network) => {
                 let Self { exits, me, dispatch, .. } = self;
                 for exit in exits.iter().filter(|exit| exit.serves(network)) {
@@ -209,16 +224,30 @@ impl Outbox {
         }
     }
 
-    /// On the data lane.
+    /// On the data lane: by the group alone where it is used.
     fn send_to_all(&mut self, network: u8, run: &[Pending], counters: &mut DriverCounters) {
-        let Self { exits, me, dispatch, .. } = self;
+        let Self { exits, me, dispatch, narrow, .. } = self;
         for exit in exits.iter().filter(|exit| exit.serves(network)) {
-            match &exit.group {
+            match exit.group.as_ref().filter(|_| narrow.group != GroupReach::None) {
                 Some(group) => dispatch.send_to_group(&exit.data, group, run, counters),
                 None => {
                     exit.others(*me)
                         .for_each(|(_, peer)| dispatch.send(&exit.data, &peer.data, run, Lane::Data, counters));
                 }
+            }
+        }
+    }
+
+    /// By each group, whether or not it is used, and to each node by itself that may not get that.
+    fn send_probe(&mut self, probe: &[Pending], counters: &mut DriverCounters) {
+        let Self { exits, me, dispatch, narrow, .. } = self;
+        for exit in exits.iter() {
+            if let Some(group) = &exit.group {
+                dispatch.send_to_group(&exit.data, group, probe, counters);
+            }
+            let alone = |node: &NodeId| exit.group.is_none() || narrow.unsure.contains(node);
+            for (_, peer) in exit.others(*me).filter(|(node, _)| alone(node)) {
+                dispatch.send(&exit.data, &peer.data, probe, Lane::Data, counters);
             }
         }
     }

@@ -4,13 +4,15 @@
 //! but not the long one begins to doubt, and says so in its own probes; then rounds follow each other quickly, with sizes in
 //! between. What `AGREE` rounds in a row agree on is believed. So one lost probe changes nothing, a round of which nothing
 //! arrives says nothing, and a size that has begun to vanish is known within two seconds.
+mod group_path;
 mod inward_path;
 
 use consort_types::{Duration, Instant, MemberId, NodeId};
 use consort_wire::DatagramSize;
 use consort_wire::path_mtu::{ALWAYS, PathReport, Probe, REPORTS_MAX};
+use group_path::GroupPath;
 use inward_path::Inward;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How often a node probes while nobody doubts.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -32,6 +34,29 @@ pub(crate) struct PathLimits {
     /// How long one to all may be, if it is best cut once for all. Else it leaves whole, and in fragments to each that would
     /// not get it.
     pub(crate) all: Option<usize>,
+    /// Who gets what is multicast.
+    pub(crate) group: GroupReach,
+    /// Those that have not said lately that it arrives: a round of probes goes to each of them by itself, too.
+    pub(crate) unsure: BTreeSet<NodeId>,
+}
+
+impl PathLimits {
+    /// Whether every datagram leaves as it is, and by multicast where that is used.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.each.is_empty() && !matches!(self.group, GroupReach::AllBut(_))
+    }
+}
+
+/// Who gets what this node multicasts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum GroupReach {
+    /// All, as far as is known.
+    #[default]
+    All,
+    /// Not these: data goes to each of them by itself, too.
+    AllBut(BTreeSet<NodeId>),
+    /// Nobody: data goes to each by itself alone.
+    None,
 }
 
 /// Something to tell people: other datagrams reach a node than before.
@@ -68,6 +93,8 @@ pub(crate) struct PathMtus {
     limits: PathLimits,
     news: VecDeque<News>,
     changed: bool,
+    /// Multicast is taken to arrive where nobody has said that it does not: a datagram came back at the start.
+    trusts_group: bool,
 }
 
 /// The path to one node, and the path from it.
@@ -75,6 +102,9 @@ pub(crate) struct PathMtus {
 struct PathState {
     heard: Option<Instant>,
     inward: Inward,
+    inward_group: GroupPath,
+    /// Whether it said that our multicast arrives there, and when.
+    outward_group: Option<(bool, Instant)>,
     /// The longest of our datagrams that it gets; `None` while it does not know.
     outward: Option<u16>,
     doubts: bool,
@@ -84,11 +114,30 @@ struct PathState {
 
 impl PathState {
     fn new(full: u16) -> Self {
-        Self { heard: None, inward: Inward::new(full), outward: None, doubts: false, wants_all: false, told: full }
+        Self {
+            heard: None,
+            inward: Inward::new(full),
+            inward_group: GroupPath::default(),
+            outward_group: None,
+            outward: None,
+            doubts: false,
+            wants_all: false,
+            told: full,
+        }
     }
 
     fn is_present(&self, now: Instant) -> bool {
         self.heard.is_some_and(|heard| now.since(heard) < SILENT)
+    }
+
+    /// Whether our multicast arrives there, by what it said lately.
+    fn gets_group(&self, now: Instant) -> Option<bool> {
+        self.outward_group.filter(|(_, at)| now.since(*at) < SILENT).map(|(gets, _)| gets)
+    }
+
+    fn report(&self, now: Instant, node: NodeId) -> PathReport {
+        let (path, by_group) = (self.inward.report(node), self.inward_group.believed(now));
+        PathReport { doubts: path.doubts || self.inward_group.doubts(), by_group, ..path }
     }
 
     /// The longest datagram that gets there, if not all do.
@@ -98,10 +147,17 @@ impl PathState {
 }
 
 impl PathMtus {
-    /// Between `me` and `others`, where no datagram is longer than `full`. The first round is due at once.
-    pub(crate) fn new(me: NodeId, others: impl Iterator<Item = NodeId>, full: DatagramSize, now: Instant) -> Self {
+    /// Between `me` and `others`, where no datagram is longer than `full`. The first round is due at once. `trusts_group`
+    /// says whether multicast is used for those who have not said yet whether it arrives.
+    pub(crate) fn new(
+        me: NodeId,
+        others: impl Iterator<Item = NodeId>,
+        full: DatagramSize,
+        trusts_group: bool,
+        now: Instant,
+    ) -> Self {
         let full = u16::try_from(full.get()).unwrap_or(u16::MAX);
-        Self {
+        let mut paths = Self {
             me,
             full,
             states: others.filter(|node| *node != me).map(|node| (node, PathState::new(full))).collect(),
@@ -114,21 +170,26 @@ impl PathMtus {
             limits: PathLimits::default(),
             news: VecDeque::new(),
             changed: false,
-        }
+            trusts_group,
+        };
+        paths.judge(now);
+        paths
     }
 
-    /// A probe of `size` bytes came.
-    pub(crate) fn handle_probe(&mut self, now: Instant, from: MemberId, size: usize, probe: &Probe) {
+    /// A probe of `size` bytes came, by multicast or by itself.
+    pub(crate) fn handle_probe(&mut self, now: Instant, from: MemberId, size: usize, by_group: bool, probe: &Probe) {
         let Some(path) = self.states.get_mut(&from.node) else { return };
         let appeared = !path.is_present(now);
         path.heard = Some(now);
         let size = u16::try_from(size).unwrap_or(u16::MAX).min(self.full);
         let unsure = path.inward.arrived(now, from.incarnation, probe.round, size);
+        path.inward_group.arrived(now, from.incarnation, probe.round, by_group);
         if let Some(report) = probe.reports.iter().find(|report| report.node == self.me) {
             path.outward = report.passes.map(|passes| passes.min(self.full)).or(path.outward);
             (path.doubts, path.wants_all) = (report.doubts, report.wants_all);
+            path.outward_group = report.by_group.map(|gets| (gets, now));
         }
-        let hurry = unsure || path.doubts;
+        let hurry = unsure || path.doubts || path.inward_group.doubts();
         self.settles = self.settles.into_iter().chain(path.inward.settles()).min();
         if appeared {
             self.opening = OPENING;
@@ -141,7 +202,10 @@ impl PathMtus {
 
     /// The kernel dropped datagrams for want of room: what of a round did not come says nothing about the path.
     pub(crate) fn note_overflow(&mut self) {
-        self.states.values_mut().for_each(|path| path.inward.forget());
+        for path in self.states.values_mut() {
+            path.inward.forget();
+            path.inward_group.forget();
+        }
     }
 
     /// When to call [`Self::handle_timeout`].
@@ -165,7 +229,8 @@ impl PathMtus {
         self.round = self.round.wrapping_add(1);
         self.last_round = now;
         self.opening = self.opening.saturating_sub(1);
-        let quick = self.opening > 0 || self.present(now).any(|path| path.doubts || path.inward.doubts());
+        let quick = self.opening > 0
+            || self.present(now).any(|path| path.doubts || path.inward.doubts() || path.inward_group.doubts());
         //= W04
         self.next_round = now + if quick { QUICK } else { PERIOD };
         Some(ProbeRound { probe: Probe { round: self.round, reports: self.reports(now) }, sizes: self.sizes(now) })
@@ -229,7 +294,21 @@ impl PathMtus {
         let present: Vec<_> = self.states.iter().filter(|(_, path)| path.is_present(now)).collect();
         let parts = present.len().div_ceil(REPORTS_MAX).max(1);
         let part = present.chunks(REPORTS_MAX).nth(self.round as usize % parts).unwrap_or_default();
-        part.iter().map(|(node, path)| path.inward.report(**node)).collect()
+        part.iter().map(|(node, path)| path.report(now, **node)).collect()
+    }
+
+    /// Who gets what is multicast. Who is not heard is of no account.
+    //= W15
+    fn group_reach(&self, now: Instant) -> GroupReach {
+        let gets = |path: &PathState| path.gets_group(now).unwrap_or(self.trusts_group);
+        let present = || self.states.iter().filter(|(_, path)| path.is_present(now));
+        let without: BTreeSet<_> = present().filter(|(_, path)| !gets(path)).map(|(node, _)| *node).collect();
+        match (without.is_empty(), present().any(|(_, path)| gets(path))) {
+            (true, false) if !self.trusts_group => GroupReach::None,
+            (true, _) => GroupReach::All,
+            (false, true) => GroupReach::AllBut(without),
+            (false, false) => GroupReach::None,
+        }
     }
 
     /// Compares what is known with what was told.
@@ -246,7 +325,9 @@ impl PathMtus {
         // To cut once for all is better than to each, unless only one would need it, or somebody could not join.
         //= W09
         let all = if self.mute || each.len() < 2 { None } else { each.values().min().copied() };
-        let narrow = PathLimits { each, all };
+        let unsure = self.states.iter().filter(|(_, path)| path.gets_group(now) != Some(true));
+        let unsure = unsure.map(|(node, _)| *node).collect();
+        let narrow = PathLimits { each, all, group: self.group_reach(now), unsure };
         if narrow != self.limits {
             (self.limits, self.changed) = (narrow, true);
         }

@@ -14,7 +14,8 @@
 //! | 62 | 5 each | reports: node 2; the longest datagram that comes from it, 2, 0 while not known; flags 1 |
 //! | | | zeros to the end |
 //!
-//! Flags: 1, the node doubts what it reports and wants to be probed sooner; 2, it wants all sizes.
+//! Flags: 1, the node doubts what it reports and wants to be probed sooner; 2, it wants all sizes; 4, probes arrive by
+//! multicast; 8, they arrive, but not by multicast.
 //!
 //! A piece, kind 17, of a datagram that is longer than what passes:
 //!
@@ -53,6 +54,8 @@ const REPORT_LEN: usize = 5;
 pub const REPORTS_MAX: usize = (ALWAYS - PROBE_LEN) / REPORT_LEN;
 const DOUBTS: u8 = 1;
 const WANTS_ALL: u8 = 2;
+const BY_GROUP: u8 = 4;
+const NOT_BY_GROUP: u8 = 8;
 /// The most pieces of one datagram.
 const PIECES_MAX: usize = 255;
 
@@ -166,6 +169,8 @@ pub struct PathReport {
     pub doubts: bool,
     /// The node should try all sizes.
     pub wants_all: bool,
+    /// Whether what the node multicasts arrives; `None` while that is not known.
+    pub by_group: Option<bool>,
 }
 
 impl Probe {
@@ -178,7 +183,7 @@ impl Probe {
         for report in &self.reports {
             datagram.put_u16(report.node.0);
             datagram.put_u16(report.passes.unwrap_or(0));
-            datagram.put_u8(u8::from(report.doubts) * DOUBTS + u8::from(report.wants_all) * WANTS_ALL);
+            datagram.put_u8(report.flags());
         }
         datagram.put_bytes(0, size.saturating_sub(datagram.len()));
         envelope::stamp(identity, PROBE, 0, &mut datagram, &[]);
@@ -199,13 +204,25 @@ impl Probe {
 }
 
 impl PathReport {
+    fn flags(&self) -> u8 {
+        let by_group = match self.by_group {
+            None => 0,
+            Some(true) => BY_GROUP,
+            Some(false) => NOT_BY_GROUP,
+        };
+        u8::from(self.doubts) * DOUBTS + u8::from(self.wants_all) * WANTS_ALL + by_group
+    }
+
     fn decode(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (node, passes, flags) = (reader.u16("node")?, reader.u16("size")?, reader.u8("flags")?);
-        if flags & !(DOUBTS | WANTS_ALL) != 0 {
-            return Err(reader.bad("flags"));
-        }
+        let by_group = match flags & !(DOUBTS | WANTS_ALL) {
+            0 => None,
+            BY_GROUP => Some(true),
+            NOT_BY_GROUP => Some(false),
+            _ => return Err(reader.bad("flags")),
+        };
         let (doubts, wants_all) = (flags & DOUBTS != 0, flags & WANTS_ALL != 0);
-        Ok(Self { node: NodeId(node), passes: (passes > 0).then_some(passes), doubts, wants_all })
+        Ok(Self { node: NodeId(node), passes: (passes > 0).then_some(passes), doubts, wants_all, by_group })
     }
 }
 

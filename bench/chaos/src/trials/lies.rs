@@ -255,6 +255,7 @@ impl Liar {
                     passes: Some(rng.next_u64() as u16),
                     doubts: rng.chance(0.5),
                     wants_all: rng.chance(0.5),
+                    by_group: [None, Some(true), Some(false)][rng.below(3) as usize],
                 };
                 let reports = self.members.iter().map(report).collect();
                 Probe { round: rng.next_u64() as u32, reports }.seal(&NOBODY, rng.between(100, LONGEST) as usize)

@@ -3,7 +3,7 @@ use super::outcome::Figures;
 use super::site::Site;
 use super::{
     attack, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions, sites,
-    slow, standby, store,
+    slow, standby, store, wires,
 };
 
 /// One fault, and what it may cost.
@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 35] = [
+pub static TRIALS: [Trial; 41] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -37,6 +37,16 @@ pub static TRIALS: [Trial; 35] = [
         about: "a forged beacon of n2 from the far future, then n3 restarts twice, n2 once: all come together again",
         run: networks::future_incarnation,
     },
+    Trial {
+        name: "wires",
+        about: "interface, address, MTU, one direction and multicast go away: all is well 10 s later, without a restart",
+        run: wires::ring,
+    },
+    Trial { name: "wires-toto", about: "the same with ToTo", run: wires::toto },
+    Trial { name: "wires-plato", about: "the same with PLATO", run: wires::plato },
+    Trial { name: "wires-paxos", about: "the same with Ring Paxos", run: wires::paxos },
+    Trial { name: "wires-rings", about: "the same with two token rings", run: wires::multiring },
+    Trial { name: "wires-merged", about: "the same with two merged rings", run: wires::multiring_paxos },
     Trial {
         name: "attack",
         about: "up to 200,000 datagrams a second of somebody without the key, captured and changed: no view, none believed",

@@ -115,6 +115,11 @@ impl Watch {
         ear.pause.max(ear.last.map_or(Duration::ZERO, |last| last.elapsed().saturating_sub(self.beat.every)))
     }
 
+    /// Whether a node has heard something that was sent since.
+    pub fn hears_since(&self, node: usize, from: Instant) -> bool {
+        held(&self.ears[node]).sent.is_some_and(|sent| sent > from)
+    }
+
     /// How many messages came to a node that came before, out of order, or from somebody else.
     pub fn unexpected(&self, node: usize) -> usize {
         held(&self.ears[node]).unexpected

@@ -1,7 +1,7 @@
 //! What the switch does with a frame, without sockets and clock: learning, flooding, the links between the ports, and the
 //! cables to its stations where they are Ethernet's.
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use consort_sim::link::{LinkCounts, LinkModel, SimLink};
@@ -49,6 +49,8 @@ pub struct Arrival {
 pub struct Fabric {
     ports: usize,
     links: Vec<SimLink>,
+    /// The ports to which no multicast is forwarded.
+    without_multicast: BTreeSet<usize>,
     /// Of what every frame takes up a part, whoever it is for; none where links are all there is.
     cables: Option<Cables>,
     stations: BTreeMap<Mac, usize>,
@@ -65,13 +67,23 @@ impl Fabric {
         let links = (0..ports * ports).map(|pair| SimLink::new(LinkModel::default(), rng.fork(pair as u64))).collect();
         let (stations, under_way) = (BTreeMap::new(), BinaryHeap::new());
         let cables = ethernet.map(|ethernet| Cables::new(ethernet, ports));
-        Self { ports, links, cables, stations, under_way, bytes: 0, serial: 0, overrun: 0 }
+        let without_multicast = BTreeSet::new();
+        Self { ports, links, without_multicast, cables, stations, under_way, bytes: 0, serial: 0, overrun: 0 }
     }
 
     /// How frames fare that come in at `from` and leave at `to`, from now on.
     pub fn set(&mut self, from: usize, to: usize, model: LinkModel) {
         if let Some(link) = self.links.get_mut(from * self.ports + to) {
             link.model = model;
+        }
+    }
+
+    /// Whether frames to groups of multicast, but not broadcast, leave at a port from now on.
+    pub fn forward_multicast(&mut self, to: usize, forwards: bool) {
+        if forwards {
+            self.without_multicast.remove(&to);
+        } else {
+            self.without_multicast.insert(to);
         }
     }
 
@@ -111,9 +123,16 @@ impl Fabric {
     fn forward(&mut self, now: Instant, from: usize, frame: &Arc<[u8]>) {
         let Some((destination, _)) = frame::addresses(frame) else { return };
         let known = if destination.is_group() { None } else { self.stations.get(&destination).copied() };
+        let is_multicast = destination.is_group() && !destination.is_broadcast();
         match known {
             Some(to) => self.carry(now, from, to, frame),
-            None => (0..self.ports).for_each(|to| self.carry(now, from, to, frame)),
+            None => {
+                for to in 0..self.ports {
+                    if !(is_multicast && self.without_multicast.contains(&to)) {
+                        self.carry(now, from, to, frame);
+                    }
+                }
+            }
         }
     }
 
@@ -231,6 +250,21 @@ mod tests {
         assert_eq!(arrivals(&mut fabric, NOW), [2]);
         fabric.accept(NOW, 2, &frame(7, 2));
         assert_eq!(arrivals(&mut fabric, NOW), [] as [usize; 0], "a frame to its own port");
+    }
+
+    #[test]
+    fn multicast_is_kept_from_a_port_and_broadcast_is_not() {
+        let mut fabric = Fabric::new(3, 1, None);
+        fabric.forward_multicast(2, false);
+        fabric.accept(NOW, 0, &group(1));
+        assert_eq!(arrivals(&mut fabric, NOW), [1]);
+        let mut broadcast = frame(9, 1);
+        broadcast[..6].fill(0xff);
+        fabric.accept(NOW, 0, &broadcast);
+        assert_eq!(arrivals(&mut fabric, NOW), [1, 2]);
+        fabric.forward_multicast(2, true);
+        fabric.accept(NOW, 0, &group(1));
+        assert_eq!(arrivals(&mut fabric, NOW), [1, 2]);
     }
 
     #[test]

@@ -9,6 +9,11 @@ impl Mac {
     pub fn is_group(self) -> bool {
         self.0[0] & 1 == 1
     }
+
+    /// True for the address of all stations, by which they look for each other (ARP).
+    pub fn is_broadcast(self) -> bool {
+        self.0 == [0xff; 6]
+    }
 }
 
 const ETHERNET: usize = 14;

@@ -51,6 +51,7 @@ pub struct Network {
     // The switches go first: they hold the interfaces.
     segments: Vec<Segment>,
     namespaces: Vec<Namespace>,
+    mtu: usize,
 }
 
 /// One network of a [`Network`].
@@ -90,7 +91,7 @@ impl Network {
         }
         let segments = networks.iter().enumerate();
         let segments = segments.map(|(number, nodes)| Segment::build(plan, &namespaces, number, nodes));
-        Ok(Self { segments: segments.collect::<Result<_, _>>()?, namespaces })
+        Ok(Self { segments: segments.collect::<Result<_, _>>()?, namespaces, mtu: plan.mtu })
     }
 
     /// How many nodes it has.
@@ -153,6 +154,38 @@ impl Network {
         pairs.filter(|(from, to)| from != to).try_for_each(|(from, to)| self.set(from, to, model))
     }
 
+    /// Whether switches forward multicast to a node.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub fn forward_multicast(&self, to: usize, forwards: bool) -> Result<(), Ended> {
+        let ports = self.segments.iter().filter_map(|segment| Some((&segment.switch, segment.port(to)?)));
+        ports.into_iter().try_for_each(|(switch, port)| switch.forward_multicast(port, forwards))
+    }
+
+    /// A node's interfaces vanish, as where a virtual machine's or a container's are taken away.
+    ///
+    /// # Errors
+    /// That a switch has ended.
+    pub fn unplug(&self, node: usize) -> Result<(), NetworkError> {
+        let ports = self.segments.iter().filter_map(|segment| Some((&segment.switch, segment.port(node)?)));
+        ports.into_iter().try_for_each(|(switch, port)| switch.plug(port, None)).map_err(switch_ended)
+    }
+
+    /// They are made again, with the same names and addresses.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn plug(&self, node: usize) -> Result<(), NetworkError> {
+        for (number, segment) in self.segments.iter().enumerate() {
+            let Some(at) = segment.port(node) else { continue };
+            let port = Port::open(&self.namespaces[node], number)?;
+            self.namespaces[node].configure(&batch(number, node, self.mtu))?;
+            segment.switch.plug(at, Some(port)).map_err(switch_ended)?;
+        }
+        Ok(())
+    }
+
     /// What the switch of the first network did.
     ///
     /// # Errors
@@ -183,6 +216,10 @@ impl Segment {
     fn port(&self, node: usize) -> Option<usize> {
         self.nodes.iter().position(|other| *other == node)
     }
+}
+
+fn switch_ended(ended: Ended) -> NetworkError {
+    NetworkError::System { what: "use a switch".into(), source: io::Error::other(ended) }
 }
 
 /// A directory whose name begins so, and that vanishes with its value; those of processes that were killed go first, for

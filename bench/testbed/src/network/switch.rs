@@ -37,6 +37,8 @@ pub struct Report {
 
 enum Command {
     Set { from: usize, to: usize, model: LinkModel, done: SyncSender<()> },
+    Multicast { to: usize, forwards: bool, done: SyncSender<()> },
+    Plug { at: usize, port: Option<Port>, done: SyncSender<()> },
     Report { to: SyncSender<Report> },
     Stop,
 }
@@ -78,6 +80,22 @@ impl Switch {
     /// [`Ended`].
     pub fn set(&self, from: usize, to: usize, model: LinkModel) -> Result<(), Ended> {
         self.ask(|done| Command::Set { from, to, model, done })
+    }
+
+    /// Whether it forwards multicast to a port. It holds when this returns.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub fn forward_multicast(&self, to: usize, forwards: bool) -> Result<(), Ended> {
+        self.ask(|done| Command::Multicast { to, forwards, done })
+    }
+
+    /// Puts another interface at a port, or none. The one that was there vanishes before this returns.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub fn plug(&self, at: usize, port: Option<Port>) -> Result<(), Ended> {
+        self.ask(|done| Command::Plug { at, port, done })
     }
 
     /// What it did so far.
@@ -164,6 +182,14 @@ impl Worker {
             match self.commands.try_recv() {
                 Ok(Command::Set { from, to, model, done }) => {
                     self.fabric.set(from, to, model);
+                    let _ = done.send(());
+                }
+                Ok(Command::Multicast { to, forwards, done }) => {
+                    self.fabric.forward_multicast(to, forwards);
+                    let _ = done.send(());
+                }
+                Ok(Command::Plug { at, port, done }) => {
+                    self.ports[at] = port;
                     let _ = done.send(());
                 }
                 Ok(Command::Report { to }) => {

@@ -107,6 +107,20 @@ fn multicast_reaches_all_and_unicast_one() {
 }
 
 #[test]
+fn an_interface_is_made_anew_and_multicast_is_kept_from_a_node() {
+    let Some(network) = network(2) else { return };
+    network.unplug(0).unwrap();
+    network.plug(0).unwrap();
+    let sockets = sockets(&network);
+    sockets[0].send_to(b"all", group()).unwrap();
+    assert_eq!(receive(&sockets[1]), b"all");
+    network.forward_multicast(1, false).unwrap();
+    sockets[0].send_to(b"lost", group()).unwrap();
+    sockets[0].send_to(b"one", at(1)).unwrap();
+    assert_eq!(receive(&sockets[1]), b"one");
+}
+
+#[test]
 fn a_datagram_of_many_fragments_passes() {
     let Some(network) = network(2) else { return };
     let sockets = sockets(&network);

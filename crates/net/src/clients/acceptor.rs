@@ -4,6 +4,7 @@ use crate::counters::DriverCounters;
 use crate::listeners::{ClientStream, Listener};
 use crate::options::Dialect;
 use consort_types::{ClientId, Instant};
+use mio::Token;
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
@@ -19,6 +20,10 @@ pub(super) struct ClientAcceptor {
     pub(super) ready: bool,
     /// Not to be opened before.
     pub(super) closed_until: Option<Instant>,
+    /// Events name it so.
+    pub(super) name: Token,
+    /// Its socket file was removed and cannot be made again.
+    pub(super) lost: bool,
 }
 
 impl ClientConnections {
@@ -26,6 +31,28 @@ impl ClientConnections {
     pub(crate) fn on_listener_ready(&mut self, acceptor: usize) {
         if let Some(acceptor) = self.acceptors.get_mut(acceptor) {
             acceptor.ready = true;
+        }
+    }
+
+    /// Makes socket files again that were removed. To be called now and then.
+    pub(crate) fn restore_socket_files(&mut self) {
+        for acceptor in &mut self.acceptors {
+            let restored = acceptor.listener.restored().map(|restored| {
+                restored.and_then(|mut listener| listener.register(&self.registry, acceptor.name).map(|()| listener))
+            });
+            match restored {
+                None => acceptor.lost = false,
+                Some(Ok(listener)) => {
+                    acceptor.listener = listener;
+                    (acceptor.ready, acceptor.lost) = (true, false);
+                    tracing::warn!(address = ?acceptor.listener.address(), "a socket file was removed, and is made again");
+                }
+                Some(Err(error)) if !std::mem::replace(&mut acceptor.lost, true) => {
+                    let address = acceptor.listener.address();
+                    tracing::warn!(?address, %error, "a socket file was removed and cannot be made again: no client finds it");
+                }
+                Some(Err(_)) => {}
+            }
         }
     }
 

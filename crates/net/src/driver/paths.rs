@@ -11,7 +11,7 @@ impl<E: Engine> Driver<E> {
     pub(super) fn keep_paths(&mut self) {
         while let Some(probed) = self.inbox.next_probe() {
             if let Some(paths) = &mut self.path_mtus {
-                paths.handle_probe(self.now, probed.from, probed.size, &probed.probe);
+                paths.handle_probe(self.now, probed.from, probed.size, probed.by_group, &probed.probe);
             }
         }
         while let Some((node, told)) = self.inbox.next_settings() {
@@ -34,7 +34,7 @@ impl<E: Engine> Driver<E> {
         }
         self.inbox.expire(self.now);
         self.tell_of_settings();
-        self.tell_of_paths();
+        self.note_facts();
     }
 
     /// Somebody who is missing, or is heard and belongs to no view, may be so for its settings, or for this node's.
@@ -52,16 +52,16 @@ impl<E: Engine> Driver<E> {
     }
 
     fn follow_paths(&mut self) {
-        let Some(paths) = &mut self.path_mtus else { return };
-        if let Some(narrow) = paths.poll_narrow() {
-            self.outbox.set_narrow(narrow);
+        if let Some(limits) = self.path_mtus.as_mut().and_then(PathMtus::poll_narrow) {
+            self.follow_limits(limits);
         }
+        let Some(paths) = &mut self.path_mtus else { return };
         while let Some(news) = paths.poll_news() {
             tell(paths, news);
         }
     }
 
-    /// What it tells of itself beside the ways.
+    /// What it says of itself beside the ways.
     pub(super) fn own_facts(&self) -> Vec<(String, String)> {
         let mut facts = vec![("scheduling".to_owned(), self.scheduling.to_owned())];
         facts.push(("security".to_owned(), self.seals.words()));
@@ -72,31 +72,25 @@ impl<E: Engine> Driver<E> {
         );
         self.seals.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         facts.extend(self.networks.iter().map(|(number, how)| (format!("network_{number}"), how.clone())));
+        facts.extend(self.group_fact());
         facts.extend(self.advisor.iter().flat_map(Advisor::facts));
         let word = |up| if up { "up" } else { "down" }.to_owned();
         let links = self.links.iter().flat_map(Links::each);
         facts.extend(links.map(|(node, up)| (format!("link_{node}"), word(up))));
         facts.extend(self.disk_facts());
+        self.counters.observe(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
         facts
     }
 
     /// Something of that has changed.
     pub(super) fn note_facts(&mut self) {
-        match &self.path_mtus {
-            Some(_) => self.tell_of_paths(),
-            None => self.node.note_driver(self.own_facts()),
-        }
-    }
-
-    /// The node tells of it in its status.
-    fn tell_of_paths(&mut self) {
         self.settle_counters();
-        let Some(paths) = &self.path_mtus else { return };
-        let known = paths.known(self.now);
         let mut facts = self.own_facts();
-        facts.extend(known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))));
-        facts.extend(self.shared.differences(self.now).map(|(node, what)| (format!("settings_{node}"), what)));
-        self.counters.observe_paths(&mut |name, value| facts.push((name.to_owned(), value.to_string())));
+        if let Some(paths) = &self.path_mtus {
+            let known = paths.known(self.now);
+            facts.extend(known.map(|(node, passes)| (format!("path_{node}"), words(paths, passes))));
+            facts.extend(self.shared.differences(self.now).map(|(node, what)| (format!("settings_{node}"), what)));
+        }
         self.node.note_driver(facts);
     }
 }

@@ -18,6 +18,8 @@ const BATCHES: usize = 16;
 const SHORTEST_WORTH: usize = 512;
 /// How often one flush waits for the kernel to take more before it drops: a millisecond each at most.
 const WAITS: u32 = 2;
+/// How many answers to earlier datagrams are taken in a row before the one that is to leave is given up.
+const ANSWERS: u32 = 16;
 /// How long to wait where the kernel does not tell when there is room again.
 const PAUSE: Duration = Duration::from_micros(100);
 
@@ -28,12 +30,33 @@ pub(super) struct Dispatch {
     /// The longest datagram that goes into super-packets; 0 where the kernel takes none.
     batch_max: usize,
     waits: u32,
+    /// How often in a row the kernel answered for an earlier datagram in place of the one that was to leave.
+    answers: u32,
     group_buffers: u64,
+    /// Since [`Dispatch::take_refused`] was asked last.
+    refused: Option<Refused>,
+}
+
+/// Datagrams that the kernel refused.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) count: u64,
+    /// Why, and to which address, of the last one.
+    pub(crate) error: io::Error,
+    pub(crate) to: String,
 }
 
 impl Default for Dispatch {
     fn default() -> Self {
-        Self { sending: Sending::default(), batches: Vec::new(), batch_max: BATCH_BYTES, waits: 0, group_buffers: 0 }
+        Self {
+            sending: Sending::default(),
+            batches: Vec::new(),
+            batch_max: BATCH_BYTES,
+            waits: 0,
+            answers: 0,
+            group_buffers: 0,
+            refused: None,
+        }
     }
 }
 
@@ -44,7 +67,7 @@ enum SendOutcome {
     /// Nothing left; worth another try.
     Again,
     /// The first datagram will never leave.
-    Refused,
+    Refused(io::Error),
     /// The kernel will not take more for now.
     Full,
 }
@@ -100,7 +123,7 @@ impl Dispatch {
             match self
                 .sending
                 .send(from.as_fd(), to, datagrams, &self.batches)
-                .map_or_else(|error| self.on_send_error(&error, from), SendOutcome::Left)
+                .map_or_else(|error| self.on_send_error(error, from), SendOutcome::Left)
             {
                 SendOutcome::Left(batches) => {
                     buffers += batches as u64;
@@ -109,9 +132,11 @@ impl Dispatch {
                         self.batches[..batches].iter().filter(|batch| batch.count > 1).count() as u64;
                     count(counters, lane, &run[..gone]);
                     run = &run[gone..];
+                    self.answers = 0;
                 }
                 SendOutcome::Again => {}
-                SendOutcome::Refused => {
+                SendOutcome::Refused(error) => {
+                    self.note_refused(error, to);
                     buffers += 1;
                     counters.send_errors += 1;
                     run = &run[1..];
@@ -137,22 +162,40 @@ impl Dispatch {
         batched
     }
 
-    fn on_send_error(&mut self, error: &io::Error, socket: &Socket) -> SendOutcome {
+    fn on_send_error(&mut self, error: io::Error, socket: &Socket) -> SendOutcome {
         let first = self.batches[0];
         match (error.kind(), error.raw_os_error()) {
             // an answer to an earlier datagram, not to this one
-            (ErrorKind::Interrupted | ErrorKind::ConnectionRefused, _) => SendOutcome::Again,
+            (ErrorKind::Interrupted | ErrorKind::ConnectionRefused, _) if self.answers < ANSWERS => {
+                self.answers += 1;
+                SendOutcome::Again
+            }
             (ErrorKind::WouldBlock, _) => self.wait(|| drop(sys::wait_writable(socket.as_fd(), 1))),
             (_, Some(libc::ENOBUFS | libc::ENOMEM)) => self.wait(|| std::thread::sleep(PAUSE)),
             (_, Some(libc::EINVAL | libc::EIO | libc::EMSGSIZE)) if first.count > 1 => {
-                self.shrink_batches(usize::from(first.segment), error);
+                self.shrink_batches(usize::from(first.segment), &error);
                 SendOutcome::Again
             }
-            _ => {
-                tracing::debug!(%error, bytes = first.segment, "a datagram was refused by the kernel");
-                SendOutcome::Refused
-            }
+            _ => SendOutcome::Refused(error),
         }
+    }
+
+    fn note_refused(&mut self, error: io::Error, to: &SockAddr) {
+        self.answers = 0;
+        let before = self.refused.take().map_or(0, |refused| refused.count);
+        let to = to.as_socket().map_or_else(String::new, |address| address.to_string());
+        self.refused = Some(Refused { count: before + 1, error, to });
+    }
+
+    /// What the kernel has refused since this was asked last, if anything.
+    pub(super) fn take_refused(&mut self) -> Option<Refused> {
+        self.refused.take()
+    }
+
+    /// The interface may have changed since super-packets were refused.
+    //= W16
+    pub(super) fn try_super_packets_again(&mut self) {
+        self.batch_max = BATCH_BYTES;
     }
 
     fn wait(&mut self, pause: impl FnOnce()) -> SendOutcome {
@@ -168,7 +211,7 @@ impl Dispatch {
     fn shrink_batches(&mut self, segment: usize, error: &io::Error) {
         let altogether = error.raw_os_error() == Some(libc::EIO) || segment <= SHORTEST_WORTH;
         self.batch_max = if altogether { 0 } else { segment - 1 };
-        tracing::info!(%error, segment, batch_max = self.batch_max, "super-packets are refused by the kernel");
+        tracing::debug!(%error, segment, batch_max = self.batch_max, "super-packets are refused by the kernel");
     }
 }
 
@@ -196,4 +239,41 @@ pub(super) fn next_batch(run: &[Pending], batch_max: usize) -> SegmentedBatch {
 fn count(counters: &mut DriverCounters, lane: Lane, sent: &[Pending]) {
     let traffic = if lane == Lane::Token { &mut counters.token_out } else { &mut counters.data_out };
     sent.iter().for_each(|pending| traffic.add(len(&pending.datagram)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::{Domain, Type};
+
+    #[test]
+    fn answers_to_earlier_datagrams_are_passed_over_but_not_without_end() {
+        let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        let mut dispatch = Dispatch::default();
+        dispatch.batches.push(SegmentedBatch { count: 1, segment: 9 });
+        let mut answer = || dispatch.on_send_error(ErrorKind::ConnectionRefused.into(), &socket);
+        assert!((0..ANSWERS).all(|_| matches!(answer(), SendOutcome::Again)));
+        assert!(matches!(answer(), SendOutcome::Refused(_)), "the datagram is given up");
+        dispatch.note_refused(
+            ErrorKind::ConnectionRefused.into(),
+            &SockAddr::from(std::net::SocketAddr::from(([127, 0, 0, 1], 7))),
+        );
+        let refused = dispatch.take_refused().unwrap();
+        assert_eq!((refused.count, refused.to.as_str()), (1, "127.0.0.1:7"));
+        assert!(dispatch.take_refused().is_none());
+        let again = dispatch.on_send_error(ErrorKind::ConnectionRefused.into(), &socket);
+        assert!(matches!(again, SendOutcome::Again), "the next one is tried as often");
+    }
+
+    #[test]
+    fn super_packets_that_were_refused_once_are_tried_again() {
+        //= W16 test
+        let mut dispatch = Dispatch::default();
+        for error in [libc::EIO, libc::EMSGSIZE] {
+            dispatch.shrink_batches(1_400, &io::Error::from_raw_os_error(error));
+            assert!(dispatch.batch_max < 1_400);
+            dispatch.try_super_packets_again();
+            assert_eq!(dispatch.batch_max, BATCH_BYTES);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! Runs to nodes that do not get all datagrams: what is too long leaves in fragments.
 use super::{DatagramTarget, Exit, Outbox, Pending, len};
 use crate::counters::DriverCounters;
+use crate::path_mtu::GroupReach;
 use crate::seals::Seals;
 use bytes::Bytes;
 use consort_node::Datagram;
@@ -49,8 +50,8 @@ impl Outbox {
             DatagramTarget::All(network) => {
                 for at in self.exits_of(network) {
                     match self.exits[at].group {
-                        Some(_) => self.send_to_group(at, run, counters),
-                        None => self.others_at(at).into_iter().for_each(|(node, network)| {
+                        Some(_) if self.narrow.group != GroupReach::None => self.send_to_group(at, run, counters),
+                        _ => self.others_at(at).into_iter().for_each(|(node, network)| {
                             self.send_cut(DatagramTarget::Data(node, network), run, counters);
                         }),
                     }
@@ -66,11 +67,24 @@ impl Outbox {
         }
     }
 
-    /// To all of a network by multicast: in fragments for all, or whole, and in fragments to those that need them.
+    /// To all of a network by multicast, and to those by themselves that do not get it.
     fn send_to_group(&mut self, at: usize, run: &[Pending], counters: &mut DriverCounters) {
+        let network = self.exits[at].number;
+        self.multicast(at, run, counters);
+        let GroupReach::AllBut(without) = &self.narrow.group else { return };
+        let without: Vec<_> = without.iter().filter(|node| self.exits[at].peers.contains_key(node)).copied().collect();
+        for node in without {
+            self.send_cut(DatagramTarget::Data(node, network), run, counters);
+        }
+    }
+
+    /// In fragments for all, or whole, and in fragments to those that need them.
+    fn multicast(&mut self, at: usize, run: &[Pending], counters: &mut DriverCounters) {
         let Exit { number, peers, .. } = &self.exits[at];
         let (network, all) = (*number, DatagramTarget::All(*number));
-        let narrow = self.narrow.each.iter().filter(|(node, _)| **node != self.me && peers.contains_key(node));
+        let without = |node: &NodeId| matches!(&self.narrow.group, GroupReach::AllBut(nodes) if nodes.contains(node));
+        let gets = |node: &NodeId| *node != self.me && peers.contains_key(node) && !without(node);
+        let narrow = self.narrow.each.iter().filter(|(node, _)| gets(node));
         let each: Vec<_> = narrow.map(|(node, limit)| (*node, *limit)).collect();
         if let Some(limit) = self.narrow.all.filter(|_| !each.is_empty()) {
             return self.send_parts(all, run, limit, counters);

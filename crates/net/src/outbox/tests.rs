@@ -37,7 +37,7 @@ impl Bench {
             .map(|n| Peer { node: NodeId(n), token: address(&token[n as usize]), data: address(&data[n as usize]) })
             .collect();
         let own = |socket: &UdpSocket| Rc::new(Socket::from(socket.try_clone().unwrap()));
-        let exits = vec![ExitSockets { token: own(&token[0]), data: own(&data[0]), by_multicast: false }];
+        let exits = vec![ExitSockets { token: own(&token[0]), data: own(&data[0]), has_group: false }];
         let outbox = Outbox::new(&[network(0, &peers)], exits, identity(0), seals(&peers));
         Self { outbox, counters: DriverCounters::default(), token, data }
     }
@@ -103,14 +103,14 @@ fn what_is_for_one_network_leaves_there_alone_and_what_the_driver_says_in_each()
     let sockets = [&near, &far].map(|bench| ExitSockets {
         token: own(&bench.token[0]),
         data: own(&bench.data[0]),
-        by_multicast: false,
+        has_group: false,
     });
     let seals = Rc::new(Seals::new(identity(0), None, &[]).unwrap());
     let (mut outbox, mut counters) =
         (Outbox::new(&[first, second], sockets.into(), identity(0), seals), DriverCounters::default());
-    for narrow in [false, true] {
-        if narrow {
-            outbox.set_narrow(PathLimits { each: [(NodeId(2), 1_000)].into(), all: None });
+    for is_narrow in [false, true] {
+        if is_narrow {
+            outbox.set_narrow(narrow(&[(2, 1_000)]));
         }
         let mut push = |to, lane, network, text: &'static str| {
             let datagram = Datagram { head: Bytes::from_static(text.as_bytes()), body: Bytes::new() };
@@ -139,7 +139,7 @@ fn who_stands_in_two_networks_is_sent_in_each_what_is_for_that_one() {
     let sockets = [&near, &far].map(|bench| ExitSockets {
         token: own(&bench.token[0]),
         data: own(&bench.data[0]),
-        by_multicast: false,
+        has_group: false,
     });
     let seals = Rc::new(Seals::new(identity(0), None, &[]).unwrap());
     let (mut outbox, mut counters) =
@@ -220,12 +220,13 @@ fn what_can_never_leave_is_counted_and_stops_nothing() {
 /// What arrives of pieces, joined; what is whole, as it is.
 fn receive_joined(socket: &UdpSocket, count: usize) -> Vec<Vec<u8>> {
     let mut driver_packets = driver_packets_of(1);
-    let mut next = || driver_packets.take(consort_types::Instant(1), receive(socket).into());
+    let mut next = || driver_packets.take(consort_types::Instant(1), receive(socket).into(), false);
     std::iter::repeat_with(&mut next).flatten().take(count).map(|bytes| bytes.to_vec()).collect()
 }
 
 fn narrow(each: &[(u16, usize)]) -> PathLimits {
-    PathLimits { each: each.iter().map(|(node, limit)| (NodeId(*node), *limit)).collect(), all: None }
+    let each = each.iter().map(|(node, limit)| (NodeId(*node), *limit)).collect();
+    PathLimits { each, ..PathLimits::default() }
 }
 
 #[test]
@@ -272,7 +273,7 @@ fn sealed_pieces_are_no_longer_than_what_passes_and_make_what_was_sealed() {
         let piece = receive(&bench.data[1]);
         assert!(piece.len() <= 600, "{}", piece.len());
         let opened = receiver.open(piece.as_slice().into()).unwrap();
-        joined.extend(driver_packets.take(consort_types::Instant(1), opened));
+        joined.extend(driver_packets.take(consort_types::Instant(1), opened, false));
     }
     assert!(is_empty(&bench.data[1]) && joined.len() == 3);
     for (n, whole) in joined.iter().enumerate() {
@@ -385,4 +386,39 @@ fn a_kernel_that_takes_no_more_is_waited_for_a_little_and_then_the_rest_is_dropp
     reader.set_nonblocking(true).unwrap();
     let received = (1..).take_while(|len| reader.recv(&mut [0; 4_000]).is_ok_and(|n| n == *len)).count();
     assert_eq!(received as u64, sent);
+}
+
+#[test]
+fn who_does_not_get_what_is_multicast_is_sent_it_by_itself_and_probes_go_both_ways() {
+    //= W15 test
+    let group = Bench::new();
+    let mut bench = Bench::new();
+    // The third node's socket of another bench is what all would listen to.
+    bench.outbox.exits[0].group = Some(group.data[2].local_addr().unwrap().into());
+    let all_but = GroupReach::AllBut([NodeId(2)].into());
+    let unsure = [NodeId(2)].into();
+    bench.outbox.set_narrow(PathLimits { group: all_but, unsure, ..PathLimits::default() });
+    bench.push(Destination::All, Lane::Data, b"one", b"");
+    bench.outbox.push_probe(Bytes::from_static(b"probe"));
+    bench.flush();
+    assert_eq!([receive(&group.data[2]), receive(&group.data[2])], [&b"one"[..], b"probe"]);
+    assert_eq!([receive(&bench.data[2]), receive(&bench.data[2])], [&b"one"[..], b"probe"]);
+    assert!(is_empty(&bench.data[1]), "it gets what is multicast");
+    bench.outbox.set_narrow(PathLimits { group: GroupReach::None, ..narrow(&[(1, 600)]) });
+    bench.push(Destination::All, Lane::Data, b"two", b"");
+    bench.flush();
+    assert_eq!([receive(&bench.data[1]), receive(&bench.data[2])], [b"two", b"two"]);
+    assert!(is_empty(&group.data[2]), "nobody gets it");
+}
+
+#[test]
+fn what_the_kernel_refuses_is_counted_with_the_reason() {
+    let mut bench = Bench::new();
+    let broadcast = std::net::SocketAddr::from(([255, 255, 255, 255], 9));
+    bench.outbox.exits[0].peers.get_mut(&NodeId(1)).unwrap().data = broadcast.into();
+    (0..3).for_each(|_| bench.push(Destination::One(NodeId(1)), Lane::Data, b"x", b""));
+    bench.flush();
+    let refused = bench.outbox.take_refused().unwrap();
+    assert_eq!((refused.count, refused.error.kind()), (3, std::io::ErrorKind::PermissionDenied));
+    assert_eq!((bench.counters.send_errors, refused.to.as_str()), (3, "255.255.255.255:9"));
 }

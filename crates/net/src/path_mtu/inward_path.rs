@@ -78,7 +78,8 @@ impl Inward {
 
     pub(super) fn report(&self, node: NodeId) -> PathReport {
         let wants_all = self.streak.is_some_and(|streak| !streak.grows && streak.rounds >= ASK);
-        PathReport { node, passes: self.known.then_some(self.passes), doubts: self.doubts(), wants_all }
+        let passes = self.known.then_some(self.passes);
+        PathReport { node, passes, doubts: self.doubts(), wants_all, by_group: None }
     }
 
     fn begin(&mut self, now: Instant, round: u32, size: u16) {

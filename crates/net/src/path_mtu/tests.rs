@@ -14,16 +14,34 @@ struct World {
     incarnation: u64,
     now: Instant,
     rounds: usize,
+    /// From whom to whom multicast is lost.
+    without_group: Vec<(usize, usize)>,
+    /// How many probes went to one node by itself.
+    alone: usize,
 }
 
 impl World {
     fn new(nodes: u16, full: usize) -> Self {
+        Self::that_trusts(nodes, full, true)
+    }
+
+    fn that_trusts(nodes: u16, full: usize, trusts_group: bool) -> Self {
         let members: Vec<_> = (0..nodes).map(NodeId).collect();
         let full = DatagramSize::new(full).unwrap();
-        let paths = |me: &NodeId| PathMtus::new(*me, members.iter().copied(), full, Instant::ZERO);
-        let narrow = vec![PathLimits::default(); members.len()];
-        let paths = members.iter().map(paths).collect();
-        Self { paths, narrow, news: Vec::new(), members, incarnation: 1, now: Instant::ZERO, rounds: 0 }
+        let paths = |me: &NodeId| PathMtus::new(*me, members.iter().copied(), full, trusts_group, Instant::ZERO);
+        let mut paths: Vec<_> = members.iter().map(paths).collect();
+        let narrow = paths.iter_mut().map(|paths| paths.poll_narrow().unwrap_or_default()).collect();
+        Self {
+            paths,
+            narrow,
+            news: Vec::new(),
+            members,
+            incarnation: 1,
+            now: Instant::ZERO,
+            rounds: 0,
+            without_group: Vec::new(),
+            alone: 0,
+        }
     }
 
     /// Lets time pass; `passes` says from whom to whom a datagram of which size gets.
@@ -50,8 +68,13 @@ impl World {
         let sender = MemberId { node: NodeId(from as u16), incarnation };
         for size in round.sizes {
             for to in (0..self.paths.len()).filter(|to| *to != from) {
-                if passes(from, to, size) {
-                    self.paths[to].handle_probe(now, sender, size, &round.probe);
+                let alone = self.narrow[from].unsure.contains(&NodeId(to as u16));
+                self.alone += usize::from(alone);
+                for by_group in [true, false] {
+                    let leaves = if by_group { !self.without_group.contains(&(from, to)) } else { alone };
+                    if leaves && passes(from, to, size) {
+                        self.paths[to].handle_probe(now, sender, size, by_group, &round.probe);
+                    }
                 }
             }
         }
@@ -76,7 +99,11 @@ fn where_all_passes_nothing_is_narrow_and_two_probes_a_second_are_sent() {
     //= W04 test
     let mut world = World::new(3, 1_472);
     world.run(SECOND * 3, all);
-    assert!(world.narrow.iter().all(|narrow| *narrow == PathLimits::default()) && world.news.is_empty());
+    assert!(
+        world.narrow.iter().all(|narrow| *narrow == PathLimits::default()) && world.news.is_empty(),
+        "{:?}",
+        world.narrow
+    );
     for paths in &world.paths {
         assert!(paths.known(world.now).map(|(_, passes)| passes).eq([1_472; 2]));
     }
@@ -229,13 +256,14 @@ fn in_a_large_cluster_everybody_is_told_of_in_turn() {
 #[test]
 fn a_stranger_and_absurd_reports_do_no_harm() {
     let mut world = World::new(2, 1_472);
-    let lie = |passes| PathReport { node: NodeId(0), passes: Some(passes), doubts: true, wants_all: true };
+    let lie =
+        |passes| PathReport { node: NodeId(0), passes: Some(passes), doubts: true, wants_all: true, by_group: None };
     let probe = |passes| Probe { round: u32::MAX, reports: vec![lie(passes); 3] };
     for (from, passes) in [(9, 600), (0, 600), (1, u16::MAX)] {
-        world.paths[0].handle_probe(world.now, MemberId::new(from, 1), usize::MAX, &probe(passes));
+        world.paths[0].handle_probe(world.now, MemberId::new(from, 1), usize::MAX, true, &probe(passes));
     }
     assert_eq!(world.paths[0].poll_narrow(), None);
-    world.paths[0].handle_probe(world.now, MemberId::new(1, 1), 0, &probe(1));
+    world.paths[0].handle_probe(world.now, MemberId::new(1, 1), 0, true, &probe(1));
     let narrow = world.paths[0].poll_narrow().unwrap();
     assert_eq!(narrow.each, [(NodeId(1), ALWAYS)].into(), "never below what every path carries");
 }
@@ -264,4 +292,70 @@ fn rounds_are_counted_round_and_round() {
     inward.arrived(Instant(1), Incarnation(1), u32::MAX, 1_472);
     inward.arrived(Instant(1), Incarnation(1), 2, 508);
     assert_eq!(inward.report(NodeId(0)).passes, Some(508), "an old round says nothing any more");
+}
+
+/// Who gets what a node multicasts, as it knows.
+fn reach(world: &World, node: usize) -> &GroupReach {
+    &world.narrow[node].group
+}
+
+fn all_but(nodes: &[u16]) -> GroupReach {
+    GroupReach::AllBut(nodes.iter().copied().map(NodeId).collect())
+}
+
+#[test]
+fn where_multicast_arrives_no_probe_goes_to_one_node_by_itself() {
+    //= W14 test
+    let mut world = World::new(3, 1_472);
+    world.run(SECOND, all);
+    world.alone = 0;
+    world.run(SECOND * 20, all);
+    assert_eq!((world.alone, reach(&world, 0)), (0, &GroupReach::All));
+}
+
+#[test]
+fn multicast_that_one_node_does_not_get_is_found_within_five_seconds_and_so_is_its_mending() {
+    //= W15 test
+    let mut world = World::new(3, 1_472);
+    world.run(SECOND * 5, all);
+    world.without_group = vec![(0, 2), (1, 2)];
+    world.run(SECOND * 5, all);
+    assert_eq!([reach(&world, 0), reach(&world, 1)], [&all_but(&[2]), &all_but(&[2])]);
+    assert_eq!(reach(&world, 2), &GroupReach::All, "its own arrives");
+    world.without_group.clear();
+    world.run(SECOND * 5, all);
+    assert!((0..3).all(|node| *reach(&world, node) == GroupReach::All));
+}
+
+#[test]
+fn where_no_multicast_is_forwarded_from_the_start_each_node_is_soon_sent_data_by_itself() {
+    //= W15 test
+    let mut world = World::new(3, 1_472);
+    world.without_group = (0..9).map(|pair| (pair / 3, pair % 3)).collect();
+    world.run(SECOND * 2, all);
+    assert!((0..3).all(|node| *reach(&world, node) == GroupReach::None));
+    assert!(world.narrow.iter().all(|narrow| narrow.each.is_empty()), "sizes are another matter");
+    world.without_group.clear();
+    world.run(SECOND * 7, all);
+    assert!((0..3).all(|node| *reach(&world, node) == GroupReach::All));
+}
+
+#[test]
+fn a_group_that_did_not_work_at_the_start_is_used_once_the_others_say_that_they_get_it() {
+    let mut world = World::that_trusts(3, 1_472, false);
+    assert_eq!(reach(&world, 0), &GroupReach::None);
+    world.run(SECOND * 3, |from, _, _| from == 0);
+    assert_eq!(reach(&world, 0), &GroupReach::None, "nobody has said so");
+    world.run(SECOND * 3, all);
+    assert!((0..3).all(|node| *reach(&world, node) == GroupReach::All));
+}
+
+#[test]
+fn probes_that_are_lost_by_chance_say_nothing_of_multicast() {
+    let mut world = World::new(3, 1_472);
+    let mut rng = consort_types::Rng::new(11);
+    for _ in 0..300 {
+        world.run(SECOND, |_, _, _| !rng.chance(0.3));
+        assert!((0..3).all(|node| *reach(&world, node) == GroupReach::All), "{:?}", world.now);
+    }
 }

@@ -131,7 +131,7 @@ fn pieces_are_opened_each_and_what_they_make_once_more() {
     let mut take = |pieces: Vec<BytesMut>| -> Vec<Bytes> {
         assert!(pieces.iter().all(|piece| piece.len() <= ALWAYS));
         let opened = pieces.into_iter().filter_map(|piece| two.open(piece));
-        opened.filter_map(|piece| driver_packets.take(Instant(1), piece)).collect()
+        opened.filter_map(|piece| driver_packets.take(Instant(1), piece, false)).collect()
     };
     let sealed = one.seal(None, datagram(1, Lane::Data, b"fields", &[5; 2_000])).unwrap();
     let whole = take(pieces(&sealed, 1));
@@ -152,7 +152,7 @@ fn a_probe_counts_with_the_length_that_it_has_on_its_way() {
     let sealed = one.seal(None, Datagram { head: probe, body: Bytes::new() }).unwrap();
     assert_eq!(sealed.head.len(), 1_472);
     let opened = two.open(arrive(&sealed)).unwrap();
-    assert_eq!(driver_packets.take(Instant(1), opened), None);
+    assert_eq!(driver_packets.take(Instant(1), opened, false), None);
     assert_eq!(driver_packets.next_probe().unwrap().size, 1_472);
 }
 

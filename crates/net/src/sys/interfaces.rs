@@ -12,10 +12,12 @@ pub struct Interface {
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
+    /// The kernel's number for it: another one where an interface is made anew with the same name.
+    pub index: u32,
 }
 
 /// The interfaces that are up and have an IPv4 address; empty if the kernel does not tell.
-pub(crate) fn interfaces() -> Vec<Interface> {
+pub fn interfaces() -> Vec<Interface> {
     let mut first: *mut libc::ifaddrs = std::ptr::null_mut();
     // SAFETY: `first` is a place for one pointer.
     if checked(unsafe { libc::getifaddrs(&raw mut first) }).is_err() {
@@ -48,6 +50,8 @@ fn usable(entry: &libc::ifaddrs) -> Option<Interface> {
     Some(Interface {
         name: name.to_string_lossy().into_owned(),
         address: Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)),
+        // SAFETY: the name is a C string; an interface that has just vanished has index 0.
+        index: unsafe { libc::if_nametoindex(entry.ifa_name) },
     })
 }
 

@@ -12,8 +12,8 @@ mod snmp;
 mod timer;
 
 pub(crate) use arena::Arena;
-pub use interfaces::Interface;
-pub(crate) use interfaces::{interfaces, mtu};
+pub(crate) use interfaces::mtu;
+pub use interfaces::{Interface, interfaces};
 pub(crate) use options::{
     PeerProcess, coalesce, count_overflow, force_buffer, own_user, peer_process, stamp_arrivals, unanswered_for,
 };

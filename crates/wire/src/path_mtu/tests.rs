@@ -7,7 +7,8 @@ fn identity(node: u16) -> Identity {
 }
 
 fn probe() -> Probe {
-    let report = |node, passes, doubts, wants_all| PathReport { node: NodeId(node), passes, doubts, wants_all };
+    let report =
+        |node, passes, doubts, wants_all| PathReport { node: NodeId(node), passes, doubts, wants_all, by_group: None };
     Probe { round: 9, reports: vec![report(2, Some(1_472), false, false), report(3, None, true, true)] }
 }
 
@@ -41,7 +42,11 @@ fn a_probe_has_the_size_that_it_tries_and_arrives_as_it_was() {
 
 #[test]
 fn the_shortest_probe_holds_as_many_reports_as_there_may_be() {
-    let reports = vec![PathReport { node: NodeId(1), passes: Some(1), doubts: true, wants_all: false }; REPORTS_MAX];
+    let reports =
+        vec![
+            PathReport { node: NodeId(1), passes: Some(1), doubts: true, wants_all: false, by_group: Some(true) };
+            REPORTS_MAX
+        ];
     assert_eq!(Probe { round: 1, reports: reports.clone() }.seal(&identity(1), ALWAYS).len(), ALWAYS);
     let more = [reports, vec![probe().reports[0]]].concat();
     assert!(Probe { round: 1, reports: more }.seal(&identity(1), ALWAYS).len() > ALWAYS);
