@@ -9,8 +9,10 @@ use std::path::Path;
 
 /// A file that is longer is no key file.
 const LONGEST: u64 = 64 << 10;
-/// Who else may not have any right.
-const OTHERS: u32 = 0o077;
+/// The right to read of the file's group.
+const GROUP_READS: u32 = 0o040;
+/// Every right of others than the owner, but for that one.
+const OTHERS: u32 = 0o077 & !GROUP_READS;
 
 /// Reads the cluster's keys.
 ///
@@ -90,24 +92,55 @@ pub(crate) fn read_secret(path: &Path, kind: &str, writer: &str) -> Outcome<Stri
     Ok(text)
 }
 
+/// Who asks for a file: its user and all its groups.
+struct Reader {
+    user: u32,
+    groups: Vec<u32>,
+}
+
+impl Reader {
+    /// This process.
+    fn own() -> Self {
+        let others = rustix::process::getgroups().unwrap_or_default();
+        let groups = [rustix::process::getegid()].into_iter().chain(others).map(rustix::process::Gid::as_raw).collect();
+        Self { user: rustix::process::geteuid().as_raw(), groups }
+    }
+}
+
+/// What is to be known of a secret file.
+#[derive(Clone, Copy)]
+struct Ownership {
+    mode: u32,
+    user: u32,
+    group: u32,
+}
+
 /// Whoever reads the file belongs to the cluster, or may sign, and whoever writes it decides who does.
 fn check_owner(file: &fs::Metadata, path: &Path, kind: &str) -> Outcome {
-    let name = path.display();
     if !file.is_file() {
-        return Err(Failure::usage(format!("the {kind} file {name} is no file")));
+        return Err(Failure::usage(format!("the {kind} file {} is no file", path.display())));
     }
-    let (mode, me) = (file.mode() & 0o7777, rustix::process::geteuid().as_raw());
+    let file = Ownership { mode: file.mode() & 0o7777, user: file.uid(), group: file.gid() };
+    let why = judge(&file, &Reader::own(), path);
+    why.map_err(|why| Failure::usage(format!("the {kind} file {} {why}", path.display())))
+}
+
+/// Kubernetes, for example, mounts secrets as root's, for a group of the process to read.
+fn judge(file: &Ownership, reader: &Reader, path: &Path) -> Result<(), String> {
+    let (Ownership { mode, user, group }, name) = (*file, path.display());
+    let leaked = format!("`chmod 600 {name}`, and if somebody may have read it, make a new one");
     if mode & OTHERS != 0 {
-        return Err(Failure::usage(format!(
-            "others may use the {kind} file {name} (mode {mode:04o}), and whoever reads it can pass for others; \
-             `chmod 600 {name}`, and if somebody may have read it, make a new one"
-        )));
+        return Err(format!(
+            "may be used by others (mode {mode:04o}), and whoever reads it can pass for others; {leaked}"
+        ));
     }
-    if ![0, me].contains(&file.uid()) {
-        return Err(Failure::usage(format!(
-            "the {kind} file {name} belongs to user {}, who could replace it; `chown {me} {name}`",
-            file.uid()
-        )));
+    if mode & GROUP_READS != 0 && !reader.groups.contains(&group) {
+        return Err(format!(
+            "may be read by group {group} (mode {mode:04o}), which is none of this daemon's groups; {leaked}, or `chgrp` it to a group of the daemon"
+        ));
+    }
+    if ![0, reader.user].contains(&user) {
+        return Err(format!("belongs to user {user}, who could replace it; `chown {} {name}`", reader.user));
     }
     Ok(())
 }
@@ -196,15 +229,52 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key");
         generate(&path).unwrap();
-        for mode in [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o666] {
+        for mode in [0o644, 0o604, 0o660, 0o620, 0o602, 0o650, 0o610, 0o601, 0o441, 0o444, 0o666] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             let message = problem(&path);
             let remedy = format!("chmod 600 {}", path.display());
             assert!(message.contains(&format!("mode {mode:04o}")) && message.contains(&remedy), "{message}");
         }
-        for mode in [0o600, 0o400] {
+        // A new file belongs to the group of the process.
+        for mode in [0o600, 0o400, 0o440, 0o640] {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
             assert!(load(&path).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_group_may_read_where_it_is_the_daemons_own() {
+        let reader = Reader { user: 65_532, groups: vec![65_532, 2_000] };
+        let judged = |mode, user, group| judge(&Ownership { mode, user, group }, &reader, Path::new("key"));
+        // As Kubernetes mounts a secret with fsGroup 2000, and as an administrator may write it.
+        for (mode, user, group) in [(0o440, 0, 2_000), (0o640, 0, 65_532), (0o440, 65_532, 2_000), (0o400, 0, 7)] {
+            assert_eq!(judged(mode, user, group), Ok(()), "{mode:o} {user} {group}");
+        }
+        for (mode, user, group, why) in [
+            (0o440, 0, 0, "may be read by group 0 (mode 0440), which is none of this daemon's groups"),
+            (0o640, 65_532, 2_001, "may be read by group 2001 (mode 0640)"),
+            (0o460, 0, 2_000, "may be used by others (mode 0460)"),
+            (0o450, 0, 2_000, "may be used by others (mode 0450)"),
+            (0o444, 0, 2_000, "may be used by others (mode 0444)"),
+            (0o440, 1_000, 2_000, "belongs to user 1000, who could replace it; `chown 65532 key`"),
+        ] {
+            let said = judged(mode, user, group).unwrap_err();
+            assert!(said.starts_with(why), "{said}");
+        }
+    }
+
+    /// Root may give files away: only then are there groups that are not the daemon's own.
+    #[test]
+    fn a_group_of_others_may_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        generate(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
+        assert!(load(&path).is_ok());
+        let stranger = (1..).find(|group| !Reader::own().groups.contains(group));
+        if std::os::unix::fs::chown(&path, None, stranger).is_ok() {
+            let message = problem(&path);
+            assert!(message.contains("none of this daemon's groups") && message.contains("chgrp"), "{message}");
         }
     }
 

@@ -229,8 +229,8 @@ fn a_key_file_that_is_not_right_changes_nothing_and_the_log_says_why() {
     };
     hangup("key 2 secret\n", "line 1 is not `key EPOCH HEX`");
     hangup(&good.replace("key 1", "key 2"), "the key in use, of epoch 1, is not in it");
-    fs::set_permissions(cluster.key(1), fs::Permissions::from_mode(0o640)).unwrap();
-    hangup(&good, "mode 0640");
+    fs::set_permissions(cluster.key(1), fs::Permissions::from_mode(0o660)).unwrap();
+    hangup(&good, "mode 0660");
     fs::set_permissions(cluster.key(1), fs::Permissions::from_mode(0o600)).unwrap();
     daemon.signal(Signal::HUP);
     daemon.says("told by SIGHUP: key file read again");

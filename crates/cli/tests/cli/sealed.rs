@@ -128,4 +128,8 @@ fn a_key_is_written_once_and_only_for_its_owner() {
     let ran = world.run(&["daemon", "--key", &path]);
     assert_eq!(ran.code, 2, "{}", ran.errors);
     assert!(ran.errors.contains("mode 0644") && ran.errors.contains(&format!("chmod 600 {path}")), "{}", ran.errors);
+    // As Kubernetes mounts it: for a group of the daemon to read.
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o440)).unwrap();
+    let _daemon = world.daemon(&["--key", &path]);
+    assert_eq!(world.run(&["send", "--quiet", "sealed"]).code, 0);
 }
