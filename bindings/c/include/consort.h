@@ -8,6 +8,11 @@
  * one: one thread sends, another receives. Options and events likewise serve one thread at a time; different ones need
  * no care. Errors are kept by thread. No call may run while the same object is being freed.
  *
+ * Processes. A client or session belongs to the process that made it. In a child of fork() each call on it returns
+ * CONSORT_FORKED and does nothing, and freeing it closes the child's own descriptors alone; the parent goes on as if there
+ * were no child. A child makes clients of its own. It should free those of its parent, or call exec: while it holds a connection,
+ * the daemon does not notice that a parent ended without closing it.
+ *
  * Pointers. What is not null must point to what its type says: texts end with a zero byte, arrays have as many
  * elements as are said, objects were made by this library and are not freed yet. Null is refused with
  * CONSORT_INVALID, except where it is said to mean something; freeing null does nothing. Texts and payloads that an
@@ -77,6 +82,8 @@ enum consort_code
   CONSORT_TAKEN_OVER = 19,
   // The daemons cannot keep account of what a session sends, as the text says.
   CONSORT_NOT_OPENED = 20,
+  // The client or session is the parent's of this process: make one here after fork(). Nothing was done.
+  CONSORT_FORKED = 21,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -562,7 +569,7 @@ consort_code consort_close(const consort_client *client,
                            int64_t within);
 
 // Frees a client. Where it was not closed the connection ends; what was collected is written before, as far as the daemon
-// takes it within a second.
+// takes it within a second. In a child of fork() the parent's connection goes on, and nothing is written.
 void consort_free(consort_client *client);
 
 // What the client is called; null of null.
@@ -676,7 +683,8 @@ consort_code consort_session_connect(const char *const *daemons,
 consort_code consort_session_close(const consort_session *session,
                                    int64_t within);
 
-// Frees a session. Where it was not closed, what has no fate may be ordered still, or never.
+// Frees a session. Where it was not closed, what has no fate may be ordered still, or never. In a child of fork() the
+// parent's session goes on.
 void consort_session_free(consort_session *session);
 
 // Whose sends these are, for consort_options_set_producer(); null of null. Store it, with the payloads of sends without a

@@ -4,7 +4,7 @@
 //! type says, for as long as the call takes.
 use crate::codes::consort_code;
 use crate::failure::Failure;
-use consort::{GroupName, PrivateName, Target};
+use consort::{GroupName, Origin, PrivateName, Target};
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, TryLockError};
@@ -81,6 +81,12 @@ pub(crate) unsafe fn free<T>(at: *mut T) {
         let object = unsafe { Box::from_raw(at) };
         tell((), move || drop(object));
     }
+}
+
+/// Whether a child of `fork()` inherited it while a thread of the parent was changing it: it may be half changed, and no
+/// thread of the child will end that. The end of the child frees it.
+pub(crate) fn is_left_over<S>(origin: Origin, lock: &Mutex<S>) -> bool {
+    origin.check().is_err() && matches!(lock.try_lock(), Err(TryLockError::WouldBlock))
 }
 
 /// The bytes of a text, without the zero byte at its end.

@@ -1,9 +1,9 @@
 //! Clients: what they are made of, and how they come and go.
-use crate::border::{call, exclusively, free, give, not_null, object, put, span, tell, text};
+use crate::border::{call, exclusively, free, give, is_left_over, not_null, object, put, span, tell, text};
 use crate::codes::consort_code::{self, CONSORT_OK};
 use crate::failure::{Failure, c_text};
 use crate::options::consort_options;
-use consort::{Address, Client, ConnectOptions, PrivateName, Receiver, Sender, Welcome};
+use consort::{Address, Client, ConnectOptions, Origin, PrivateName, Receiver, Sender, Welcome};
 use std::ffi::{CString, c_char};
 use std::ptr;
 use std::sync::Mutex;
@@ -13,6 +13,7 @@ const REMEDY: &str = "another thread uses this client; give each thread its own,
 
 /// A session with a daemon, or one half of it.
 pub struct consort_client {
+    origin: Origin,
     half: Mutex<Half>,
     name: CString,
     private_name: CString,
@@ -67,6 +68,7 @@ impl consort_client {
     pub(crate) fn new(half: Half, welcome: Welcome) -> Self {
         let private_name = PrivateName::new(&welcome.name, welcome.daemon.node);
         Self {
+            origin: Origin::here(),
             half: Mutex::new(half),
             name: c_text(welcome.name.as_str()),
             private_name: c_text(private_name.as_str()),
@@ -74,8 +76,9 @@ impl consort_client {
         }
     }
 
-    /// Does something with it, unless another thread does.
+    /// Does something with it, unless another thread does, or it is another process's.
     pub(crate) fn using<T>(&self, act: impl FnOnce(&mut Half) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.origin.check()?;
         exclusively(&self.half, REMEDY, act)
     }
 }
@@ -157,11 +160,15 @@ pub unsafe extern "C" fn consort_close(client: *const consort_client, within: i6
 }
 
 /// Frees a client. Where it was not closed the connection ends; what was collected is written before, as far as the daemon
-/// takes it within a second.
+/// takes it within a second. In a child of fork() the parent's connection goes on, and nothing is written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_free(client: *mut consort_client) {
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe { free(client) };
+    unsafe {
+        if !client.as_ref().is_some_and(|client| is_left_over(client.origin, &client.half)) {
+            free(client);
+        }
+    }
 }
 
 /// Tells something of a client; `nothing` of null.

@@ -52,6 +52,8 @@ pub enum consort_code {
     CONSORT_TAKEN_OVER = 19,
     /// The daemons cannot keep account of what a session sends, as the text says.
     CONSORT_NOT_OPENED = 20,
+    /// The client or session is the parent's of this process: make one here after fork(). Nothing was done.
+    CONSORT_FORKED = 21,
 }
 
 /// What a sender asks for one message.

@@ -70,6 +70,7 @@ const fn code_of(error: &Error) -> consort_code {
         Error::Unreachable { .. } => consort_code::CONSORT_UNREACHABLE,
         Error::TakenOver => consort_code::CONSORT_TAKEN_OVER,
         Error::NotOpened(_) => consort_code::CONSORT_NOT_OPENED,
+        Error::Forked { .. } => consort_code::CONSORT_FORKED,
         _ => consort_code::CONSORT_INTERNAL,
     }
 }

@@ -1,5 +1,5 @@
 //! Sessions over several daemons.
-use crate::border::{call, exclusively, free, give, group, not_null, object, put, span, tell, texts};
+use crate::border::{call, exclusively, free, give, group, is_left_over, not_null, object, put, span, tell, texts};
 use crate::codes::consort_code::{self, CONSORT_NOTHING, CONSORT_OK};
 use crate::event::consort_event;
 use crate::failure::{Failure, c_text};
@@ -7,7 +7,7 @@ use crate::options::consort_options;
 use crate::reading::{put_bookmark, request};
 use crate::receiving::shares_memory;
 use crate::sending::message;
-use consort::{Address, GroupName, Session, SessionEvent, SessionOptions};
+use consort::{Address, GroupName, Origin, Session, SessionEvent, SessionOptions};
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
 use std::os::fd::AsRawFd;
@@ -28,6 +28,7 @@ const REMEDY: &str = "another thread uses this session; give each thread its own
 /// It needs a policy that says which part of a parted network goes on: primary = "majority", or protocol = "paxos". In
 /// another part sends wait.
 pub struct consort_session {
+    origin: Origin,
     state: Mutex<State>,
     producer: CString,
     send_within: Option<Duration>,
@@ -51,11 +52,12 @@ impl consort_session {
     fn new(session: Session, send_within: Option<Duration>) -> Self {
         let producer: String = session.producer().0.iter().map(|byte| format!("{byte:02x}")).collect();
         let state = State { session: Some(Box::new(session)), last: VecDeque::new() };
-        Self { state: Mutex::new(state), producer: c_text(producer), send_within }
+        Self { origin: Origin::here(), state: Mutex::new(state), producer: c_text(producer), send_within }
     }
 
-    /// Does something with it, unless another thread does.
+    /// Does something with it, unless another thread does, or it is another process's.
     pub(crate) fn using<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.origin.check()?;
         exclusively(&self.state, REMEDY, act)
     }
 }
@@ -114,11 +116,16 @@ pub unsafe extern "C" fn consort_session_close(session: *const consort_session, 
     })
 }
 
-/// Frees a session. Where it was not closed, what has no fate may be ordered still, or never.
+/// Frees a session. Where it was not closed, what has no fate may be ordered still, or never. In a child of fork() the
+/// parent's session goes on.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn consort_session_free(session: *mut consort_session) {
     // SAFETY: the caller keeps the header's rule of pointers.
-    unsafe { free(session) };
+    unsafe {
+        if !session.as_ref().is_some_and(|session| is_left_over(session.origin, &session.state)) {
+            free(session);
+        }
+    }
 }
 
 /// Whose sends these are, for consort_options_set_producer(); null of null. Store it, with the payloads of sends without a

@@ -177,6 +177,7 @@ class AsyncClient:
 
     async def receive(self) -> Event:
         """The next event, in the order in which things happened."""
+        self._sends.check_process()
         while not self._events:
             if self._end is not None:
                 raise self._end
@@ -208,6 +209,7 @@ class AsyncClient:
         """Says good-bye, and waits until the daemon has taken all that was sent. Events that came are received still."""
         if self._is_closing:
             return
+        self._sends.check_process()
         try:
             if self._end is None:
                 closing = self._send(lambda: self._sends.close(timeout))
@@ -238,6 +240,8 @@ class AsyncClient:
                 raise
 
     def _check(self) -> None:
+        # A child of fork() has none of the threads.
+        self._sends.check_process()
         if self._is_closing:
             raise Closed("this client was closed; connect anew")
         if self._unread > UNREAD_MAX:

@@ -179,6 +179,7 @@ class AsyncSession:
 
     async def outcome(self, send: int, timeout: Optional[float] = None) -> _consort.Sent:
         """Waits for the fate of a send, which is not received any more then."""
+        self._session.check_process()
         for at, (event, _) in enumerate(self._events):
             if isinstance(event, _consort.Sent) and event.send == send:
                 del self._events[at]
@@ -204,6 +205,7 @@ class AsyncSession:
 
     async def settle(self, timeout: Optional[float] = None) -> None:
         """Waits until every send has its fate. Events are kept."""
+        self._session.check_process()
 
         async def settled() -> None:
             while self._told < self._made:
@@ -226,6 +228,7 @@ class AsyncSession:
 
     async def receive(self) -> SessionEvent:
         """The next event."""
+        self._session.check_process()
         while not self._events:
             if self._end is not None:
                 raise self._end
@@ -250,6 +253,7 @@ class AsyncSession:
 
     async def close(self, timeout: Optional[float] = 5.0) -> None:
         """Waits until every send has its fate, and ends the session; see :meth:`Session.close`."""
+        self._session.check_process()
         if self._is_closing or self._end is not None:
             return
         # What comes until then is received still, however much it is.
@@ -282,6 +286,8 @@ class AsyncSession:
                 raise
 
     def _check(self) -> None:
+        # A child of fork() has no such thread.
+        self._session.check_process()
         if self._end is not None:
             raise self._end
         if self._is_closing:

@@ -31,6 +31,10 @@ class Closed(Error):
     """The client was closed. Nothing was done."""
 
 
+class Forked(Error):
+    """The client is the parent's of this process: make one here, after the fork. Nothing was done."""
+
+
 class CannotConnect(Error, ConnectionError):
     """No connection came about."""
 

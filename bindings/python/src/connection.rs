@@ -4,11 +4,10 @@ use crate::failure::Failure;
 use crate::names::{groups, named, service_of, targets};
 use crate::options::Options;
 use crate::reading::read_from;
-use crate::waiting::{exclusively, in_slices, span, still_late, unless_late};
+use crate::waiting::{Owned, in_slices, span, still_late, unless_late};
 use consort::{Client, Error, PrivateName, Receiver, Sender, Welcome};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// What a second thread is told to do.
@@ -17,7 +16,7 @@ const REMEDY: &str = "another thread uses this client; split() makes halves for 
 /// A session with a daemon, or one half of it. Serves one thread at a time.
 #[pyclass(frozen, module = "consort._consort")]
 pub(crate) struct Connection {
-    half: Mutex<Half>,
+    half: Owned<Half>,
     welcome: Welcome,
     send_within: Option<Duration>,
 }
@@ -61,9 +60,9 @@ impl Half {
 }
 
 impl Connection {
-    /// Does something with it, unless another thread does.
+    /// Does something with it, unless another thread does, or it is another process's.
     fn using<T>(&self, act: impl FnOnce(&mut Half) -> Result<T, Failure>) -> Result<T, Failure> {
-        exclusively(&self.half, REMEDY, act)
+        self.half.exclusively(REMEDY, act)
     }
 }
 
@@ -76,7 +75,12 @@ impl Connection {
         let options = &options.0;
         let client = py.detach(|| Client::connect(&address, options)).map_err(Failure::from)?;
         let (welcome, send_within) = (client.welcome().clone(), options.send_within);
-        Ok(Self { half: Mutex::new(Half::Whole(Box::new(client))), welcome, send_within })
+        Ok(Self { half: Owned::new(Half::Whole(Box::new(client))), welcome, send_within })
+    }
+
+    /// Fails in a child of `fork()`.
+    fn check_process(&self) -> PyResult<()> {
+        Ok(self.half.check()?)
     }
 
     #[getter]
@@ -117,7 +121,7 @@ impl Connection {
                 Err(half.does_not("split"))
             }
         })?;
-        Ok(Self { half: Mutex::new(receives), welcome: self.welcome.clone(), send_within: self.send_within })
+        Ok(Self { half: Owned::new(receives), welcome: self.welcome.clone(), send_within: self.send_within })
     }
 
     fn join(&self, py: Python<'_>, group: &str, closed: bool) -> PyResult<u64> {

@@ -60,6 +60,7 @@ const fn class(error: &Error) -> &'static str {
         Error::Unreachable { .. } => "Unreachable",
         Error::TakenOver => "TakenOver",
         Error::NotOpened(_) => "NotOpened",
+        Error::Forked { .. } => "Forked",
         _ => "Error",
     }
 }

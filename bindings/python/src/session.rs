@@ -4,13 +4,12 @@ use crate::names::{groups, named, service_of, targets};
 use crate::options::{Options, bounded};
 use crate::reading::read_from;
 use crate::session_event::{self, Sent, is_told};
-use crate::waiting::{exclusively, in_slices, span, still_late, unless_late};
+use crate::waiting::{Owned, in_slices, span, still_late, unless_late};
 use consort::{Address, Bookmark, PrivateName, ProducerId, SessionEvent, SessionOptions, Welcome};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
-use std::sync::Mutex;
 use std::time::Duration;
 
 /// What a second thread is told to do.
@@ -19,7 +18,7 @@ const REMEDY: &str = "another thread uses this session; give each thread one of 
 /// A session over several daemons. Serves one thread at a time.
 #[pyclass(frozen, module = "consort._consort")]
 pub(crate) struct Session {
-    state: Mutex<State>,
+    state: Owned<State>,
     producer: ProducerId,
 }
 
@@ -63,9 +62,9 @@ impl State {
 }
 
 impl Session {
-    /// Does something with it, unless another thread does.
+    /// Does something with it, unless another thread does, or it is another process's.
     fn using<T>(&self, act: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
-        exclusively(&self.state, REMEDY, act)
+        self.state.exclusively(REMEDY, act)
     }
 
     /// What the present daemon said of this client.
@@ -104,7 +103,12 @@ impl Session {
         })?;
         let producer = session.producer();
         let state = State { session: Some(Box::new(session)), kept, bookmark: None };
-        Ok(Self { state: Mutex::new(state), producer })
+        Ok(Self { state: Owned::new(state), producer })
+    }
+
+    /// Fails in a child of `fork()`.
+    fn check_process(&self) -> PyResult<()> {
+        Ok(self.state.check()?)
     }
 
     /// Whose sends these are: for another session that goes on with them.

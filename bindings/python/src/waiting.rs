@@ -1,7 +1,8 @@
 //! Waits that release the interpreter, and end where Ctrl-C is pressed; and threads that must not wait for each other.
 use crate::failure::Failure;
+use consort::Origin;
 use pyo3::prelude::*;
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Duration, Instant};
 
 /// How long Ctrl-C may have to wait.
@@ -53,17 +54,45 @@ pub(crate) fn still_late(late: Option<Failure>) -> PyErr {
     late.unwrap_or_else(|| Failure::new("TimedOut", "the time allowed was not enough")).into()
 }
 
-/// Does something with what serves one thread at a time; another one is told the remedy.
-pub(crate) fn exclusively<S, T>(
-    lock: &Mutex<S>,
-    remedy: &str,
-    act: impl FnOnce(&mut S) -> Result<T, Failure>,
-) -> Result<T, Failure> {
-    match lock.try_lock() {
-        Ok(mut state) => act(&mut state),
-        Err(TryLockError::WouldBlock) => Err(Failure::new("Busy", remedy)),
-        Err(TryLockError::Poisoned(_)) => {
-            Err(Failure::new("Error", "a fault of this library broke this client; connect anew"))
+/// What serves one thread at a time, of the process that made it.
+pub(crate) struct Owned<S> {
+    origin: Origin,
+    state: Arc<Mutex<S>>,
+}
+
+impl<S> Owned<S> {
+    pub(crate) fn new(state: S) -> Self {
+        Self { origin: Origin::here(), state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Fails in a child of `fork()`.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        Ok(self.origin.check()?)
+    }
+
+    /// Does something with it; another thread is told the remedy, and so is another process.
+    pub(crate) fn exclusively<T>(
+        &self,
+        remedy: &str,
+        act: impl FnOnce(&mut S) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.check()?;
+        match self.state.try_lock() {
+            Ok(mut state) => act(&mut state),
+            Err(TryLockError::WouldBlock) => Err(Failure::new("Busy", remedy)),
+            Err(TryLockError::Poisoned(_)) => {
+                Err(Failure::new("Error", "a fault of this library broke this client; connect anew"))
+            }
+        }
+    }
+}
+
+/// A child of `fork()` leaves alone what a thread of its parent was changing: it may be half changed, and no thread of the
+/// child will end that.
+impl<S> Drop for Owned<S> {
+    fn drop(&mut self) {
+        if self.check().is_err() && matches!(self.state.try_lock(), Err(TryLockError::WouldBlock)) {
+            std::mem::forget(Arc::clone(&self.state));
         }
     }
 }

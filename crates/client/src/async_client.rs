@@ -300,6 +300,7 @@ impl AsyncClient {
     /// # Errors
     /// As [`Self::receive`].
     pub fn try_receive(&mut self) -> Result<Option<Event>, Error> {
+        self.inbox.shared().check()?;
         self.write();
         if let Some(event) = self.inbox.next()? {
             return Ok(Some(event));
@@ -403,7 +404,11 @@ impl AsyncClient {
 
 impl Drop for AsyncClient {
     fn drop(&mut self) {
-        self.write();
+        if self.inbox.shared().check().is_ok() {
+            self.write();
+        } else {
+            self.stream.leave_registered();
+        }
     }
 }
 

@@ -7,14 +7,15 @@ use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::{TcpStream, UnixStream};
 
 #[derive(Debug)]
 pub(crate) enum AsyncStream {
-    Unix(UnixStream, AsyncTransport),
-    Tcp(TcpStream),
+    Unix(Arc<UnixStream>, AsyncTransport),
+    Tcp(Arc<TcpStream>),
 }
 
 /// How bytes go where there is a Unix socket.
@@ -40,7 +41,7 @@ impl AsyncStream {
         let (host, port) = match address {
             Address::Unix(path) => {
                 let stream = UnixStream::connect(path).await?;
-                return Ok((Self::Unix(stream, AsyncTransport::Socket), TlsProblem::default()));
+                return Ok((Self::Unix(Arc::new(stream), AsyncTransport::Socket), TlsProblem::default()));
             }
             Address::Tcp { host, port } => (host.as_str(), *port),
         };
@@ -51,9 +52,9 @@ impl AsyncStream {
         #[cfg(feature = "tls")]
         if let Some(tls) = &options.tls {
             let (stream, problem) = crate::tls::wrap_async(stream, tls, host, options).await?;
-            return Ok((Self::Unix(stream, AsyncTransport::Socket), problem));
+            return Ok((Self::Unix(Arc::new(stream), AsyncTransport::Socket), problem));
         }
-        Ok((Self::Tcp(stream), TlsProblem::default()))
+        Ok((Self::Tcp(Arc::new(stream)), TlsProblem::default()))
     }
 
     /// Writes a hello, the first bytes of all, and with it the offer if there is one.
@@ -65,6 +66,15 @@ impl AsyncStream {
             return Ok(());
         }
         self.write_all(hello).await
+    }
+
+    /// Has the socket kept when this is dropped, in a child of `fork()`: the runtime's list of sockets is the parent's too,
+    /// and a socket that is taken out of it is taken out of the parent's.
+    pub(crate) fn leave_registered(&self) {
+        match self {
+            Self::Unix(stream, _) => std::mem::forget(Arc::clone(stream)),
+            Self::Tcp(stream) => std::mem::forget(Arc::clone(stream)),
+        }
     }
 
     /// Waits until something can be read, or also until something can be written.

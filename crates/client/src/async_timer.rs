@@ -1,4 +1,5 @@
 //! A time that is waited for by polling. It stays set though whoever waits gives up.
+use crate::Origin;
 use std::future::Future as _;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,6 +9,16 @@ use tokio::time::{Instant, Sleep, sleep_until};
 pub(crate) struct Timer {
     sleep: Option<Pin<Box<Sleep>>>,
     set: bool,
+    origin: Origin,
+}
+
+/// In a child of `fork()` it is left as it is: the runtime's timers may be locked by a thread that only the parent has.
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if self.origin.check().is_err() {
+            std::mem::forget(self.sleep.take());
+        }
+    }
 }
 
 impl Timer {

@@ -307,7 +307,7 @@ impl Client {
             match self.write() {
                 Ok(true) => return self.receiver.receive(left),
                 Ok(false) => deadline = deadline.or_else(|| until(within)),
-                Err(_) => return self.receive_last(),
+                Err(error) => return self.receive_last(error),
             }
             let event = self.receiver.receive(Duration::ZERO)?;
             if event.is_some() || is_over(left) || !self.await_either(left)? {
@@ -354,8 +354,8 @@ impl Client {
             match self.write() {
                 Ok(true) => return self.receiver.receive_borrowed(left, see),
                 Ok(false) => deadline = deadline.or_else(|| until(within)),
-                Err(_) => {
-                    return self.receive_last().map(|event| event.map_or(0, |event| Shown::show(event, &mut see)));
+                Err(error) => {
+                    return self.receive_last(error).map(|event| event.map_or(0, |event| Shown::show(event, &mut see)));
                 }
             }
             let shown = self.receiver.receive_borrowed(Duration::ZERO, &mut see)?;
@@ -509,7 +509,10 @@ impl Client {
     }
 
     /// The connection is broken: what came before that is received first.
-    fn receive_last(&mut self) -> Result<Option<Event>, Error> {
+    fn receive_last(&mut self, error: Error) -> Result<Option<Event>, Error> {
+        if matches!(error, Error::Forked { .. }) {
+            return Err(error);
+        }
         let end = self.receiver.read_to_end();
         self.receiver.inbox.take_aside().map(Some).ok_or(end)
     }

@@ -121,6 +121,13 @@ pub enum Error {
     /// it left a daemon.
     #[error("the daemon lacks what follows behind what was read; others are asked")]
     Lacking,
+    /// The client was made in another process, which has forked this one. It is that one's: here nothing is sent or received,
+    /// and nothing ends by it.
+    #[error("this client was made in process {process}; make one in each process after fork()")]
+    Forked {
+        /// The process id of the one that made it.
+        process: u32,
+    },
     /// No daemon could be reached for as long as was allowed.
     #[error("no daemon could be reached within {:?}: {last}", within)]
     Unreachable {

@@ -97,6 +97,7 @@ impl EventReader {
 
     /// The next event, as far as it was read.
     pub(crate) fn next(&mut self) -> Result<Option<Event>, Error> {
+        self.shared.check()?;
         match self.take_aside() {
             Some(event) => Ok(Some(event)),
             None => {
@@ -158,6 +159,7 @@ impl EventReader {
 
     /// Shows all events that were read; how many.
     pub(crate) fn show(&mut self, see: &mut impl FnMut(Shown<'_>)) -> Result<usize, Error> {
+        self.shared.check()?;
         let mut shown = 0;
         loop {
             // A quick way to small messages, of which there are many.

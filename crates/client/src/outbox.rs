@@ -87,6 +87,7 @@ impl SendBuffer {
     /// Numbers and collects a send, if there is credit for it; of a large one all but the payload, which is to follow by
     /// [`Self::put_rest`].
     pub(crate) fn append<T: Addressee>(&mut self, send: Outgoing<'_, T>) -> Result<u64, Error> {
+        self.shared.check()?;
         let appended = self.put(send).or_else(|why| match why {
             NotSent::Credit { .. } => {
                 self.known = self.shared.progress();

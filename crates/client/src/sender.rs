@@ -233,6 +233,7 @@ impl Sender {
 
     /// Writes what there is room for, and waits for room at most so long; true if nothing is left.
     pub(crate) fn write_within(&mut self, within: Duration) -> Result<bool, Error> {
+        self.outbox.shared().check()?;
         let bytes = self.outbox.bytes();
         if bytes.is_empty() {
             return Ok(true);

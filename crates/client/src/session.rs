@@ -197,6 +197,7 @@ impl Session {
     /// # Errors
     /// [`Error::Unreachable`], [`Error::TakenOver`] and [`Error::NotOpened`], which end the session.
     pub fn receive(&mut self, within: impl Into<Option<Duration>>) -> Result<Option<SessionEvent>, Error> {
+        self.roaming.machine.origin.check()?;
         let deadline = until(within.into());
         let mut last = false;
         loop {
@@ -218,6 +219,7 @@ impl Session {
     /// [`Error::TimedOut`] where the time was not enough, [`Error::Unread`] where too much came that is to be received
     /// first; otherwise as [`Self::receive`].
     pub fn settle(&mut self, within: impl Into<Option<Duration>>) -> Result<(), Error> {
+        self.roaming.machine.origin.check()?;
         let deadline = until(within.into());
         while !self.roaming.machine.pending.is_empty() {
             self.pump_until(deadline)?;
@@ -231,6 +233,7 @@ impl Session {
     /// # Errors
     /// As [`Self::settle`].
     pub fn outcome(&mut self, send: u64, within: impl Into<Option<Duration>>) -> Result<Option<Fate>, Error> {
+        self.roaming.machine.origin.check()?;
         let deadline = until(within.into());
         loop {
             let fate = self.roaming.machine.take_fate(send);

@@ -1,6 +1,6 @@
 //! What the two halves of a client know together.
 use crate::stream::until;
-use crate::{Error, ReadFrom, WaitCause};
+use crate::{Error, Origin, ReadFrom, WaitCause};
 use consort_session::client::unknown_fate;
 use consort_session::{Disconnect, Progress, WaitNotice};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(crate) struct SessionState {
+    origin: Origin,
     sent: AtomicU64,
     known: Mutex<Known>,
     changed: Condvar,
@@ -41,6 +42,11 @@ pub(crate) enum SessionEnd {
 }
 
 impl SessionState {
+    /// Fails in a child of `fork()`. It looks at nothing that a thread of the parent may have locked.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        self.origin.check()
+    }
+
     /// All sends up to this number were made.
     pub(crate) fn has_sent(&self, number: u64) {
         self.sent.store(number, Ordering::Relaxed);
@@ -82,6 +88,9 @@ impl SessionState {
 
     /// The session is over, as the receiver sees: it has read all that came before. Returns the error to be told.
     pub(crate) fn end(&self, end: SessionEnd) -> Error {
+        if let Err(forked) = self.check() {
+            return forked;
+        }
         let mut known = self.known();
         let end = known.ended.get_or_insert(end).clone();
         self.changed.notify_all();
@@ -90,6 +99,9 @@ impl SessionState {
 
     /// The error to be told, if the session is over.
     pub(crate) fn ended(&self) -> Option<Error> {
+        if let Err(forked) = self.check() {
+            return Some(forked);
+        }
         let known = self.known();
         known.ended.clone().map(|end| self.error(end, known.progress))
     }
@@ -102,6 +114,9 @@ impl SessionState {
     }
 
     pub(crate) fn receiver_is_gone(&self) {
+        if self.check().is_err() {
+            return;
+        }
         self.known().nobody_receives = true;
         self.changed.notify_all();
     }

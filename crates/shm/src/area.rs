@@ -1,5 +1,5 @@
-//! Memory that one process writes and another reads. All `unsafe` of this crate stands here and in `map`; every function is
-//! safe to call.
+//! Memory that one process writes and another reads. All `unsafe` of this crate is here, in `map` and in
+//! `process`; every function is safe to call.
 #![allow(unsafe_code)]
 
 use crate::counter::CounterOffset;

@@ -51,6 +51,8 @@ mod offer;
 #[cfg(not(loom))]
 mod pass;
 #[cfg(not(loom))]
+mod process;
+#[cfg(not(loom))]
 use std::sync::atomic as sync;
 
 #[cfg(not(loom))]
@@ -59,4 +61,6 @@ pub use map::memory_of;
 pub use offer::{InvalidMemory, MemoryOffer, RING_MAX, RING_MIN};
 #[cfg(not(loom))]
 pub use pass::{MemoryFile, receive, send};
+#[cfg(not(loom))]
+pub use process::Process;
 pub use ring::{Broken, RingReader, RingWriter};

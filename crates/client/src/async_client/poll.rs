@@ -73,6 +73,7 @@ impl AsyncClient {
     }
 
     pub(crate) fn poll_flush_all(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.inbox.shared().check()?;
         while self.draft.is_some() || !self.outbox.bytes().is_empty() {
             match self.try_draft() {
                 Ok(()) | Err(Error::WouldBlock { .. }) => {}
@@ -124,6 +125,9 @@ impl AsyncClient {
 
     /// Writes what the connection takes at once; credit bounds the rest.
     pub(crate) fn write(&mut self) {
+        if self.inbox.shared().check().is_err() {
+            return;
+        }
         while !self.outbox.bytes().is_empty() && self.last_read.is_none() {
             match self.stream.try_write(self.outbox.bytes()) {
                 Ok(Some(n)) => drop(self.outbox.written(n)),

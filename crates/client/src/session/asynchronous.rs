@@ -6,8 +6,8 @@ use super::{SessionEvent, SessionOptions};
 use crate::async_timer::Timer;
 use crate::outbox::Outgoing;
 use crate::{
-    Address, Addressee, AsyncClient, Bookmark, Bytes, Draft, Error, Event, GroupName, ReadFrom, Service, Target,
-    ViewPlace, Welcome,
+    Address, Addressee, AsyncClient, Bookmark, Bytes, Draft, Error, Event, GroupName, Origin, ReadFrom, Service,
+    Target, ViewPlace, Welcome,
 };
 use consort_session::{OpenRequest, ProducerId};
 use futures_core::Stream;
@@ -22,7 +22,23 @@ use tokio::time::timeout;
 /// How long the good-bye of a session that is done may take.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-type Connecting = Pin<Box<dyn Future<Output = Result<AsyncClient, Error>> + Send + Sync>>;
+type Attempt = Pin<Box<dyn Future<Output = Result<AsyncClient, Error>> + Send + Sync>>;
+
+/// The attempt to connect that is on; it goes on though the waiting call is dropped.
+#[derive(Default)]
+struct Connecting {
+    attempt: Option<Attempt>,
+    origin: Origin,
+}
+
+/// In a child of `fork()` it is left as it is: its socket is in the list of the runtime, which is the parent's too.
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if self.origin.check().is_err() {
+            std::mem::forget(self.attempt.take());
+        }
+    }
+}
 
 /// A session over several daemons, for one task: the same as [`Session`](crate::Session), without a thread that waits. Needs a
 /// tokio runtime with I/O and time enabled.
@@ -50,8 +66,7 @@ type Connecting = Pin<Box<dyn Future<Output = Result<AsyncClient, Error>> + Send
 /// ```
 pub struct AsyncSession {
     roaming: Roaming<AsyncClient>,
-    /// The attempt to connect that is on; it goes on though whoever waits gives up.
-    connecting: Option<Connecting>,
+    connecting: Connecting,
     timer: Timer,
     /// How often it took a step.
     steps: u64,
@@ -61,7 +76,7 @@ pub struct AsyncSession {
 
 impl fmt::Debug for AsyncSession {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let connecting = self.connecting.is_some();
+        let connecting = self.connecting.attempt.is_some();
         f.debug_struct("AsyncSession").field("roaming", &self.roaming).field("connecting", &connecting).finish()
     }
 }
@@ -76,7 +91,8 @@ impl AsyncSession {
     /// If there are no addresses, or the operating system has no random bytes.
     pub async fn connect(addresses: &[Address], options: SessionOptions) -> Result<Self, Error> {
         let roaming = Roaming::new(SessionMachine::new(addresses, options, Instant::now()));
-        let mut session = Self { roaming, connecting: None, timer: Timer::default(), steps: 0, told_end: false };
+        let mut session =
+            Self { roaming, connecting: Connecting::default(), timer: Timer::default(), steps: 0, told_end: false };
         while !session.is_connected() {
             poll_fn(|cx| session.poll_pump(cx)).await?;
         }
@@ -238,6 +254,7 @@ impl AsyncSession {
     }
 
     pub(super) fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<Result<SessionEvent, Error>> {
+        self.roaming.machine.origin.check()?;
         loop {
             if let Some(event) = self.roaming.machine.next_event() {
                 return Poll::Ready(Ok(event));
@@ -247,6 +264,7 @@ impl AsyncSession {
     }
 
     pub(super) fn poll_written(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.roaming.machine.origin.check()?;
         loop {
             if let Some(client) = &mut self.roaming.client {
                 client.write();
@@ -260,6 +278,7 @@ impl AsyncSession {
     }
 
     pub(super) fn poll_settled(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.roaming.machine.origin.check()?;
         while !self.roaming.machine.pending.is_empty() {
             self.roaming.machine.may_keep()?;
             ready!(self.poll_pump(cx))?;
@@ -269,6 +288,7 @@ impl AsyncSession {
 
     /// Connects if need be, sends what waits, and takes what comes. All that is waited for stands in the session.
     fn poll_pump(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.roaming.machine.origin.check()?;
         let pumped = if self.roaming.client.is_some() { self.poll_daemon(cx) } else { self.poll_connect(cx) };
         if pumped.is_ready() {
             self.steps += 1;
@@ -278,7 +298,7 @@ impl AsyncSession {
 
     fn poll_connect(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
         let Some((next, address)) = self.roaming.machine.next_attempt()? else { return Poll::Ready(Ok(())) };
-        let connecting = match &mut self.connecting {
+        let connecting = match &mut self.connecting.attempt {
             Some(connecting) => connecting,
             none => {
                 if next > Instant::now() {
@@ -290,7 +310,7 @@ impl AsyncSession {
             }
         };
         let attempt = ready!(connecting.as_mut().poll(cx));
-        self.connecting = None;
+        self.connecting.attempt = None;
         Poll::Ready(self.roaming.tried(attempt))
     }
 

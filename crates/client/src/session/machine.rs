@@ -9,8 +9,8 @@ use super::{SessionOptions, random};
 use crate::reading::Reached;
 use crate::trace::Roams;
 use crate::{
-    Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, ReadFrom, ReadingEnd, ReadingEndCause, ReadingStatus,
-    Refusal, RefusalCause, Service, Target, ViewPlace,
+    Address, Addressee, Bookmark, Bytes, Error, Event, GroupName, Origin, ReadFrom, ReadingEnd, ReadingEndCause,
+    ReadingStatus, Refusal, RefusalCause, Service, Target, ViewPlace,
 };
 use consort_session::{OpenRefusal, OpenRefusalCause, OpenRequest, ProducerId, ProducerStatus, ReadRequest};
 use std::collections::{BTreeMap, VecDeque};
@@ -26,6 +26,7 @@ const UNREAD_MAX: usize = 64 << 20;
 
 #[derive(Debug)]
 pub(super) struct SessionMachine {
+    pub origin: Origin,
     addresses: Vec<Address>,
     pub options: SessionOptions,
     producer: Producer,
@@ -141,6 +142,7 @@ impl SessionMachine {
             resumes: given.is_some(),
         };
         Self {
+            origin: Origin::here(),
             addresses: addresses.to_vec(),
             options,
             producer,
@@ -167,8 +169,10 @@ impl SessionMachine {
     /// Where the next connection is to be made, and when; nothing while there is one.
     ///
     /// # Errors
-    /// [`Error::TakenOver`] and [`Error::NotOpened`] where there is to be none any more.
+    /// [`Error::TakenOver`] and [`Error::NotOpened`] where there is to be none any more, [`Error::Forked`] where there is to be
+    /// none in this process.
     pub fn next_attempt(&self) -> Result<Option<(Instant, &Address)>, Error> {
+        self.origin.check()?;
         match &self.link {
             Link::Down { next, .. } => Ok(Some((*next, &self.addresses[self.at()]))),
             Link::Up(_) => Ok(None),

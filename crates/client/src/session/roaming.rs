@@ -30,6 +30,7 @@ impl<C: Connection> Roaming<C> {
 
     /// Asks and sends what is to be asked and sent, as far as there is credit.
     pub fn work(&mut self) -> Result<(), Error> {
+        self.machine.origin.check()?;
         let Some(client) = &mut self.client else { return Ok(()) };
         let done = self.machine.work(client);
         self.heed(done).map(drop)

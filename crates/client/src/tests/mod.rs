@@ -3,6 +3,7 @@
 mod asynchronous;
 mod daemon;
 mod ends;
+mod forked;
 #[cfg(feature = "tokio")]
 mod halves;
 mod reading;
