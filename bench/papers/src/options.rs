@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 /// What `--help` prints.
 pub const HELP: &str = "\
-cargo papers list               every figure and table of the papers
+cargo papers list               every figure and table of the papers, and two entries of our own
 cargo papers run FIGURE...      runs figures, as `toto/table-2`, or all with --all: what the paper states beside what comes out
 cargo papers report             runs all and writes one page with every plot: --to FILE (default consort-figures.html)
                                --plots FOLDER, of run and report: each plot as SVG and PNG (of report beside the page)
@@ -24,7 +24,8 @@ cargo papers windows [options]  the ring's own windows against fixed ones; the a
 cargo papers rings [options]    the accelerated against the original ring with real daemons, on an Ethernet
 cargo papers --check [all]      what is printed now against the tables of docs/lab.md; `all` takes some minutes more
 
-  --seed S          where all chance comes from (default 1)
+  --seed S          where chance comes from (default 1); the entries of the thesis, `windows`, and Totem's with one ring
+                    have a fixed one
   --quick           of run and report: a tenth of the time, for a look; verdicts may differ
   --network NET     of toto and plato: `virtual` (default), or `namespaces`
 

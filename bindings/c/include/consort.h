@@ -703,7 +703,8 @@ consort_code consort_session_leave(const consort_session *session, const char *g
 
 // Sends a message to groups, and to clients by their private names, once. Its number goes to `send`, which may be null; its
 // fate comes as CONSORT_EVENT_SENT. Waits while too many bytes have no fate, for as long as
-// consort_options_set_send_within() says.
+// consort_options_set_send_within() says. A session does nothing between calls: sends are collected, and written by the next
+// call that finds no event and looks for more, such as consort_session_try_receive() until it gives nothing.
 consort_code consort_session_send(const consort_session *session,
                                   int32_t service,
                                   const char *const *targets,

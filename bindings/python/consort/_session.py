@@ -138,8 +138,9 @@ class Session:
     def send(self, service: Service, to: Targets, payload: Payload) -> int:
         """Sends a message to groups, and to clients by their private names, once; returns the send's number.
 
-        Its fate comes as a :class:`Sent`, or by :meth:`outcome`. Sends are collected for a while; whatever waits writes
-        them, as does :meth:`try_receive`. A session goes on while it is called, and does nothing by itself.
+        Its fate comes as a :class:`Sent`, or by :meth:`outcome`. Sends are collected; what finds no event and looks
+        for more writes them, such as :meth:`try_receive` until it returns None. A session goes on while it is called, and
+        does nothing by itself.
         """
         return self._session.send(service, names(to), plain(payload), self._send_within)
 

@@ -26,7 +26,8 @@ primary, and why it came, with the evidence.
 
 A view is primary if its members may act for the whole cluster. The setting
 `primary` of the file says which part may [more than half of the nodes]. Without
-a policy, as on one machine without a file, nothing is said of it.
+a policy, as on one machine without a file and without paxos, nothing is said of
+it.
 
 Daemons that were apart tell different stories: ask one on either side.
 ";

@@ -86,7 +86,7 @@ impl Builder {
         self
     }
 
-    /// Where the node's incarnation number is kept; without it `~/.local/state/consort`.
+    /// Where the node keeps its incarnation number, and with Ring Paxos its votes; without it `~/.local/state/consort`.
     #[must_use]
     pub fn state_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.state = Some(directory.into());

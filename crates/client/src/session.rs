@@ -117,6 +117,10 @@ impl Session {
     /// Sends a message to groups and clients, once; returns the send's number, under which its fate is told. Waits while
     /// too many bytes have no fate, meanwhile keeping what comes in.
     ///
+    /// It is collected: a session does nothing between its calls, and what was collected is written by the next call that finds
+    /// no event and looks for more, such as [`Self::receive`] with no time at all, until it returns none. Before the session is
+    /// dropped call [`Self::settle`] or [`Self::finish`].
+    ///
     /// # Errors
     /// [`Error::Targets`] and [`Error::Unread`]: nothing was sent. [`Error::Unreachable`], [`Error::TakenOver`] and
     /// [`Error::NotOpened`] end the session.

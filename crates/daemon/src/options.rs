@@ -31,7 +31,9 @@ On one machine:
   --cluster NAME     which cluster [default]
   --nodes N          how many nodes it may have, 1 to 64; the same for all [8]
   --protocol NAME    ring, toto, plato, paxos, multiring-paxos or multiring:
-                     what orders the messages [ring]
+                     what orders the messages [ring]. With paxos up to seven
+                     of the N nodes vote, and a majority of them must run:
+                     `--nodes 1` needs one daemon, and 8 nodes need four
   --storage KIND     what acceptors of paxos keep: memory, async or sync [sync]
   --ring KIND        accelerated or original [accelerated]
   --datagram SIZE    bytes of one datagram, 576 to 65000 [1472]
@@ -58,7 +60,8 @@ Always:
                      to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
                      /metrics; /ready answers 200 when the node takes part
-  --state-dir DIR    where the node's incarnation number is kept
+  --state-dir DIR    where the node keeps its incarnation number, and with
+                     paxos what it voted
                      [~/.local/state/consort]
   --key FILE         seal what daemons say to each other with this key, which
                      consort keygen writes; the same at all nodes

@@ -36,9 +36,9 @@ applied. Prints a line that begins with `ready:` once it is up to date.
 
   --listen ADDR      where clients connect [127.0.0.1:6379]
   --name NAME        which store [main]
-  --partitions N     how many partitions it has, each with an order of its own
-                     where the daemons run many rings; all servers say the same
-                     [4]
+  --partitions N     how many partitions it has; all servers say the same. Each
+                     may be on its own ring with `multiring-paxos`, if daemons
+                     read all rings; else all are in one order [4]
   --state DIR        keep checkpoints here, in a directory of this server's own.
                      With daemons that run `paxos` with storage sync or async
                      an answered write then outlives the loss of every process,

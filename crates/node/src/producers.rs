@@ -156,7 +156,8 @@ impl<E: Engine> Node<E> {
             CountsWhen::Now => return,
             CountsWhen::NoPolicy => {
                 let text = "no policy says which part of a parted network goes on, so nobody could tell what is ordered; \
-                            set one in the daemons' configuration (primary = \"majority\")";
+                            describe the nodes in a file for `consort daemon --config`, whose default is primary = \"majority\", \
+                            or start all daemons with --protocol paxos";
                 return self.refuse_opening(client, OpenRefusalCause::NoPolicy, text.to_owned());
             }
             CountsWhen::Completed => OpeningWait::Membership,

@@ -174,7 +174,7 @@ pub enum Output<P> {
         /// Who sent it.
         sender: MemberId,
     },
-    /// Every member holds all messages of a stream up to here.
+    /// Every member holds all messages of a stream up to here. The daemon does nothing with it; the simulator's checkers do.
     Stable {
         /// Which stream.
         stream: OrderStream,

@@ -31,7 +31,8 @@ pub const fn millis_of(personal: u32, accelerated: Option<u32>, millis: u64) -> 
 
 /// The machines of chapters 5 and 6, on both networks: a process beside a kernel that has a core of its own. What it costs to
 /// send is set by the original ring on 10 Gbit/s, and to receive by the accelerated one, each at the two windows that the
-/// thesis states. A socket holds what Linux grants for the 200 KiB that Spread asks for.
+/// thesis states. What a socket holds is assumed: it is what Linux grants for 200 KiB, which Spread asks for its clients' sockets
+/// and not for its daemons'.
 pub const HOST: HostModel = HostModel {
     receive: Duration::from_nanos(1_950),
     send: Duration::from_nanos(2_700),
