@@ -12,6 +12,8 @@ pub enum WaitCause {
     Window,
     /// The daemons agree on who is there, or tell each other their groups.
     Membership,
+    /// Fewer acceptors run and vote than it takes to order anything.
+    Quorum,
     /// All wait for this node, which lags behind.
     Slow(NodeId),
     /// This client of this node does not read, and its groups wait for it for some seconds: `slow = "block"`.
@@ -25,6 +27,7 @@ impl From<OrderWait> for WaitCause {
         match cause {
             OrderWait::Window => Self::Window,
             OrderWait::Membership => Self::Membership,
+            OrderWait::Quorum => Self::Quorum,
             OrderWait::Slow(node) => Self::Slow(node),
             OrderWait::SlowClient(node, client) => Self::SlowClient(node, client),
             OrderWait::Retention => Self::Retention,
@@ -39,6 +42,7 @@ impl WaitCause {
             Self::Budget => "earlier sends have used up this client's credit".into(),
             Self::Window => "the daemons are offered more than they carry".into(),
             Self::Membership => "the daemons are agreeing on who is there".into(),
+            Self::Quorum => "too few acceptors run and vote; `consort explain` names the others, and why they do not".into(),
             Self::Slow(node) => format!("all wait for daemon {node}, which lags behind"),
             Self::SlowClient(node, client) => {
                 format!("its groups wait for client {} of daemon {node}, which does not read", client.0)
@@ -52,13 +56,14 @@ impl WaitCause {
     }
 }
 
-/// `budget`, `window`, `membership`, `slow:n3`, `slow_client:c7@n3`, `retention`.
+/// `budget`, `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`.
 impl fmt::Display for WaitCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budget => f.write_str("budget"),
             Self::Window => f.write_str("window"),
             Self::Membership => f.write_str("membership"),
+            Self::Quorum => f.write_str("quorum"),
             Self::Slow(node) => write!(f, "slow:{node}"),
             Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
             Self::Retention => f.write_str("retention"),
@@ -76,6 +81,7 @@ mod tests {
         assert_eq!(told.map(|cause| cause.to_string()), ["window", "membership", "slow:n3"]);
         assert_eq!(WaitCause::Budget.to_string(), "budget");
         assert_eq!(WaitCause::from(OrderWait::Retention).to_string(), "retention");
+        assert_eq!(WaitCause::from(OrderWait::Quorum).to_string(), "quorum");
         assert_eq!(told[2].explain(), "all wait for daemon n3, which lags behind");
     }
 }

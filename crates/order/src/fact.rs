@@ -65,6 +65,13 @@ pub struct PeerReach {
     pub outdated: Option<(Incarnation, Incarnation)>,
 }
 
+impl PeerReach {
+    /// Whether nothing is known of it: it may never have run.
+    pub const fn is_unknown(&self) -> bool {
+        self.heard.is_none() && self.outdated.is_none() && !self.quarantined
+    }
+}
+
 impl fmt::Display for PeerReach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some((incarnation, latest)) = self.outdated {

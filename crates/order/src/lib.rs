@@ -18,12 +18,14 @@ use consort_types::{
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of, trouble_of};
 pub use lag::Lag;
+pub use obstacle::{LackingQuorum, Obstacle};
 pub use queue::{Rides, SubmitQueue};
 pub use replay::{Declaration, DeclarationKind, DeclareProgress, Overfull, Retained};
 
 mod advice;
 mod fact;
 mod lag;
+mod obstacle;
 mod queue;
 mod replay;
 
@@ -385,8 +387,14 @@ pub trait Engine {
         None
     }
 
-    /// What the messages wait for that were submitted here and are not yet delivered here. `None` while there are none, and
-    /// from engines that do not know.
+    /// Why nothing that is submitted now is ordered soon, that is within about two seconds; `None` if it is, as far as this
+    /// engine knows. A node is not ready as long as there is a reason, and the same reason is the cause for which clients wait.
+    fn obstacle(&self, _now: Instant) -> Option<Obstacle> {
+        None
+    }
+
+    /// What the messages wait for that were submitted here and are not yet delivered here, if there is no
+    /// [`obstacle`](Engine::obstacle). `None` while there are none, and from engines that do not know.
     fn wait_cause(&self) -> Option<OrderWait> {
         None
     }

@@ -81,6 +81,7 @@ const MEMBERSHIP: u8 = 2;
 const SLOW: u8 = 3;
 const SLOW_CLIENT: u8 = 4;
 const RETENTION: u8 = 5;
+const QUORUM: u8 = 6;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 

@@ -13,6 +13,8 @@ pub enum OrderWait {
     Slow(NodeId),
     /// This client of this node, which does not read: its groups take nothing new until it does.
     SlowClient(NodeId, ClientId),
+    /// Acceptors: fewer of them run and vote than it takes to order anything.
+    Quorum,
     /// Copies of programs, which have not kept what the log holds for them: it is as full as it may be.
     Retention,
 }
@@ -23,6 +25,7 @@ impl OrderWait {
         match self {
             Self::Window => "window",
             Self::Membership => "membership",
+            Self::Quorum => "quorum",
             Self::Slow(_) => "slow",
             Self::SlowClient(..) => "slow_client",
             Self::Retention => "retention",
@@ -30,7 +33,7 @@ impl OrderWait {
     }
 }
 
-/// `window`, `membership`, `slow:n3`, `slow_client:c7@n3`, `retention`.
+/// `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`.
 impl fmt::Display for OrderWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

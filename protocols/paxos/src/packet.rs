@@ -169,6 +169,8 @@ pub struct Beat {
     pub acceptor: Acceptance,
     /// Whether the sender is leaving.
     pub leaving: bool,
+    /// Whether its disk has kept nothing for a while of what it was given, so that it neither promises nor votes.
+    pub hangs: bool,
     /// What it has promised, or the latest ballot it knows.
     pub promised: Ballot,
     /// Everything below is known to it.
@@ -247,6 +249,7 @@ const DECLARE_LEAST: usize = 10;
 const PROGRAM_LEAST: usize = 2 + 8 + 2 + SEAT_LEAST;
 const SEAT_LEAST: usize = 2 + 8 + 16;
 const LEAVING: u8 = 8;
+const HANGS: u8 = 16;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -598,7 +601,8 @@ fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
 impl Beat {
     fn encode(&self, out: &mut BytesMut) {
         out.put_u64(self.number);
-        out.put_u8(self.acceptor as u8 | if self.leaving { LEAVING } else { 0 });
+        let flags = if self.leaving { LEAVING } else { 0 } | if self.hangs { HANGS } else { 0 };
+        out.put_u8(self.acceptor as u8 | flags);
         put_ballot(out, self.promised);
         out.put_u64(self.next);
         [self.sample.from, self.sample.to, self.sample.digest].into_iter().for_each(|word| out.put_u64(word));
@@ -623,7 +627,7 @@ impl Beat {
 
     fn decode(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
         let (number, flags) = (reader.u64("number")?, reader.u8("flags")?);
-        let acceptor = match flags & !LEAVING {
+        let acceptor = match flags & !(LEAVING | HANGS) {
             0 => Acceptance::None,
             1 => Acceptance::Blank,
             2 => Acceptance::Fresh,
@@ -653,6 +657,7 @@ impl Beat {
             number,
             acceptor,
             leaving: flags & LEAVING != 0,
+            hangs: flags & HANGS != 0,
             promised,
             next,
             sample,

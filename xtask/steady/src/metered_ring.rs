@@ -1,7 +1,7 @@
 //! A ring whose handling of packets can be told apart from what the node does around it.
 use crate::operations;
 use bytes::Bytes;
-use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Output, Pressure, Refused, Submission};
+use consort_order::{Arrival, Capability, Engine, Fact, Lane, Link, Obstacle, Output, Pressure, Refused, Submission};
 use consort_ring::Ring;
 use consort_ring::packet::RingPacket;
 use consort_types::{Instant, MessageId, NodeId, OrderWait, Ticket, ViewId};
@@ -71,6 +71,10 @@ impl Engine for MeteredRing {
 
     fn reads_first(&self) -> Lane {
         self.0.reads_first()
+    }
+
+    fn obstacle(&self, now: Instant) -> Option<Obstacle> {
+        self.0.obstacle(now)
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {

@@ -47,7 +47,7 @@ pub use settings::{MEMBERS_MAX, MembershipSettings, MembershipTimeouts, Settings
 use crate::sets::{Reason, Sets, Why};
 use attempt::Attempt;
 use bytes::Bytes;
-use consort_order::PeerReach;
+use consort_order::{Obstacle, PeerReach};
 use consort_types::{Incarnation, Instant, MemberId, Primary, View, ViewCause, ViewId};
 use gather::GatherState;
 use io::MembershipIo;
@@ -321,6 +321,16 @@ impl Membership {
     /// Whether this node was asked to leave.
     pub const fn is_leaving(&self) -> bool {
         self.io.leaving
+    }
+
+    /// Why nothing is ordered soon, if that is so: this node is leaving, or no view goes on.
+    pub const fn obstacle(&self) -> Option<Obstacle> {
+        //= V21
+        match (self.is_leaving(), self.is_working()) {
+            (true, _) => Some(Obstacle::Leaving),
+            (false, true) => None,
+            (false, false) => Some(Obstacle::Membership),
+        }
     }
 
     /// Counters by name.

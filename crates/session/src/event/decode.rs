@@ -2,8 +2,8 @@
 use super::{
     CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, INCARNATION,
     MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
-    PROGRESS, Placement, Progress, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, SLOW, SLOW_CLIENT, STATUS,
-    VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
+    PROGRESS, Placement, Progress, QUORUM, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, SLOW, SLOW_CLIENT,
+    STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::copies::read_copies;
 use crate::{
@@ -185,6 +185,7 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
         (WINDOW, 0) => OrderWait::Window,
         (MEMBERSHIP, 0) => OrderWait::Membership,
         (RETENTION, 0) => OrderWait::Retention,
+        (QUORUM, 0) => OrderWait::Quorum,
         (SLOW, node) => OrderWait::Slow(NodeId(node)),
         (SLOW_CLIENT, node) => OrderWait::SlowClient(NodeId(node), ClientId(reader.u32("client")?)),
         _ => return Err(reader.bad("cause")),

@@ -234,7 +234,10 @@ fn every_event_reads_back() {
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
     let slow = [OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))];
     let client = OrderWait::SlowClient(NodeId(3), ClientId(u32::MAX));
-    for cause in [OrderWait::Window, OrderWait::Membership, OrderWait::Retention, client].into_iter().chain(slow) {
+    for cause in [OrderWait::Window, OrderWait::Membership, OrderWait::Quorum, OrderWait::Retention, client]
+        .into_iter()
+        .chain(slow)
+    {
         let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }

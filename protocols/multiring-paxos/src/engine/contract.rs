@@ -5,7 +5,8 @@ use crate::packet::{Content, Packet};
 use crate::slot::RingId;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Advice, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Refused, Submission, Topic,
+    AcrossPartitions, Advice, Arrival, Capability, Engine, Fact, Lane, Link, Obstacle, Offers, Output, Refused,
+    Submission, Topic,
 };
 use consort_types::{Class, Duration, Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -139,11 +140,20 @@ impl Engine for MultiRingPaxos {
         Lane::Data
     }
 
+    fn obstacle(&self, now: Instant) -> Option<Obstacle> {
+        //= MP95
+        if self.farewell != Farewell::Stays {
+            return Some(Obstacle::Leaving);
+        }
+        let read = self.rings.iter().filter(|(id, _)| **id == self.config.global || self.is_read(**id));
+        let of_votes = read.filter_map(|(id, ring)| Some(ring.lack_of_votes(now)?.of_part(id.0.into())));
+        of_votes
+            .min_by_key(|obstacle| matches!(obstacle, Obstacle::Leaderless(_)))
+            .or_else(|| self.inside.is_none().then_some(Obstacle::Outside))
+    }
+
     fn wait_cause(&self) -> Option<OrderWait> {
-        let cut_off = |ring: &consort_paxos::Paxos| ring.wait_cause() == Some(OrderWait::Membership);
-        let membership = self.inside.is_none() || self.rings.values().any(cut_off);
-        let cause = if membership { OrderWait::Membership } else { OrderWait::Window };
-        (!self.outgoing.is_empty()).then_some(cause)
+        (!self.outgoing.is_empty()).then_some(OrderWait::Window)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

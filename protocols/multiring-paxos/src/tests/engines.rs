@@ -135,8 +135,13 @@ fn what_a_view_makes_void_is_sent_again() {
 fn a_ring_without_a_majority_holds_up_all_and_says_so() {
     let mut cluster = Cluster::new(5, config(4, &[(1, &[0, 1, 2]), (2, &[3])]));
     assert!(cluster.run_until(3_000, Cluster::is_settled), "liveness: {}", cluster.describe());
+    let obstacle = |cluster: &Cluster| cluster.hosts[0].engine.obstacle(Instant(cluster.now));
+    assert_eq!(obstacle(&cluster), None);
     cluster.stop(3);
     cluster.run(2_000);
+    //= MP95 test
+    let lacking = obstacle(&cluster).map(|obstacle| obstacle.to_string());
+    assert_eq!(lacking.as_deref(), Some("ring 2: 1 of 1 acceptors must run and vote, and 0 do: n3 does not answer"));
     assert!(cluster.submit(0, 1, 40));
     cluster.run(500);
     let state = cluster.describe();

@@ -7,8 +7,8 @@ use crate::packet::{Content, Packet};
 use crate::port::Phase;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, Pressure, Refused, Submission,
-    Topic,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Obstacle, Offers, Output, Pressure, Refused,
+    Submission, Topic,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Service, Ticket, ViewId};
 
@@ -148,12 +148,17 @@ impl Engine for MultiRing {
         if token { Lane::Token } else { Lane::Data }
     }
 
+    fn obstacle(&self, now: Instant) -> Option<Obstacle> {
+        //= TM72
+        let closed = || !self.is_open() || self.ports.values().any(|port| port.ring.obstacle(now).is_some());
+        self.vs.obstacle().or_else(|| closed().then_some(Obstacle::Membership))
+    }
+
     fn wait_cause(&self) -> Option<OrderWait> {
         if self.queue.is_empty() && self.queue.all_delivered() {
             return None;
         }
-        let open = self.ports.keys().all(|ring| self.phase(*ring) == Phase::Open);
-        let stands = open && matches!(self.stage, Stage::Open) && !self.queue.is_gated();
+        let stands = self.is_open() && !self.queue.is_gated();
         Some(if stands { OrderWait::Window } else { OrderWait::Membership })
     }
 
@@ -162,5 +167,12 @@ impl Engine for MultiRing {
         self.vs.reachability(now).into_iter().for_each(|reach| see(Fact::Peer(reach)));
         self.each_part(now, see);
         see(Fact::State(self.describe(now)));
+    }
+}
+
+impl MultiRing {
+    /// Whether the view goes on, on all rings of this node.
+    fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open) && self.ports.keys().all(|ring| self.phase(*ring) == Phase::Open)
     }
 }

@@ -2,7 +2,7 @@
 use super::cluster::{Cluster, MS, at_rest, config, formed, sound};
 use crate::key::RingNumber;
 use crate::packet::{Content, Packet, Relayed, RelayedContent};
-use consort_order::{Arrival, Engine, Lane, Topic};
+use consort_order::{Arrival, Engine, Lane, Obstacle, Topic};
 use consort_types::{Instant, MemberId, NodeId, Service, ViewId};
 
 const LINE: &[&[u16]] = &[&[1, 2, 3], &[3, 4, 5], &[5, 6, 7]];
@@ -537,4 +537,25 @@ fn who_leaves_has_said_everything() {
     assert_eq!((cluster.texts(1).len(), cluster.texts(7).len()), (20, 20));
     assert_eq!(cluster.together(), [vec![1, 2], vec![4, 5, 6, 7]].into(), "{}", cluster.states());
     sound(cluster.check());
+}
+
+#[test]
+fn nothing_is_ordered_soon_until_all_rings_of_a_node_carry_the_view() {
+    //= TM72 test
+    let mut cluster = Cluster::new(1, config(LINE));
+    let obstacle = |cluster: &Cluster, node: u16| cluster.hosts[&node].engine.obstacle(Instant(cluster.now));
+    cluster.run(1);
+    assert_eq!(obstacle(&cluster, 3), Some(Obstacle::Membership));
+    cluster.run(4_000);
+    assert!(cluster.nodes().into_iter().all(|node| obstacle(&cluster, node).is_none()), "{}", cluster.states());
+    cluster.crash(5);
+    cluster.crash(4);
+    let mut closed = false;
+    for _ in 0..3_000 {
+        cluster.run(1);
+        closed |= obstacle(&cluster, 3) == Some(Obstacle::Membership);
+    }
+    assert!(closed, "a view ended");
+    cluster.run(2_000);
+    assert_eq!([1, 3].map(|node| obstacle(&cluster, node)), [None, None], "they go on without the others");
 }

@@ -32,13 +32,13 @@ impl Paxos {
         let sync = !matches!(then, Then::Nothing) && self.config.storage == Storage::Sync;
         let size = bytes.len() + RECORD;
         self.unwritten += size;
-        self.writing.insert(ticket, Writing { then, bytes: size });
+        self.writing.insert(ticket, Writing { then, bytes: size, since: now });
         self.output.push_back(Output::Persist { ticket, record: bytes, sync });
     }
 
     /// A record is on the disk.
     pub(super) fn on_persisted(&mut self, now: Instant, ticket: Ticket) {
-        if let Some(Writing { then, bytes }) = self.writing.remove(&ticket) {
+        if let Some(Writing { then, bytes, .. }) = self.writing.remove(&ticket) {
             self.unwritten -= bytes;
             self.kept(now, then);
             self.write_on(now);

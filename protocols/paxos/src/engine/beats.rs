@@ -34,7 +34,6 @@ impl Paxos {
     /// What is due at intervals: a beat, and whatever got lost.
     pub(super) fn on_beat_due(&mut self, now: Instant) {
         self.beat_at = now + self.config.beat;
-        self.hears_quorum = self.is_quorum_near(now);
         self.look_for_log(now);
         self.return_to_vote(now);
         self.lead_on(now);
@@ -65,6 +64,7 @@ impl Paxos {
             number: self.beat,
             acceptor: self.acceptance(),
             leaving: self.is_leaving(now),
+            hangs: self.disk_hangs(now),
             promised: self.acceptor.as_ref().map_or(Default::default(), |acceptor| acceptor.promised),
             next: self.learner.next(),
             sample,

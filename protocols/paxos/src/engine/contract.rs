@@ -7,7 +7,7 @@ use crate::packet::{Content, Packet};
 use bytes::Bytes;
 use consort_order::{
     AcrossPartitions, Advice, Arrival, Capability, Declaration, DeclareProgress, Delivery, Engine, Fact, Lane, Link,
-    Offers, Output, Overfull, PeerReach, Refused, Retained, Submission,
+    Obstacle, Offers, Output, Overfull, PeerReach, Refused, Retained, Submission,
 };
 use consort_types::{
     Copies, Duration, Holder, Instant, MessageId, NodeId, OrderStream, OrderWait, Position, Service, Ticket, ViewId,
@@ -162,11 +162,13 @@ impl Engine for Paxos {
         self.overfull.as_deref()
     }
 
+    fn obstacle(&self, now: Instant) -> Option<Obstacle> {
+        self.what_is_lacking(now)
+    }
+
     fn wait_cause(&self) -> Option<OrderWait> {
         //= X56
-        let cut_off = self.members().is_none() || !self.hears_quorum;
-        let cause = if cut_off { OrderWait::Membership } else { OrderWait::Window };
-        (!self.proposer.is_done()).then_some(cause)
+        (!self.proposer.is_done()).then_some(OrderWait::Window)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

@@ -29,6 +29,7 @@ mod merge_source;
 mod model;
 mod payload_ring;
 mod programs;
+mod readiness;
 mod recovery;
 mod replay;
 mod retention;
@@ -74,8 +75,6 @@ pub struct Paxos {
     /// The coordinator's beat that this acceptor last promised to wait for.
     echo: Option<(Ballot, u64)>,
     annotation: Bytes,
-    /// A majority of the acceptors was heard when the last beat was due.
-    hears_quorum: bool,
     /// When something was last asked of whom, and what was known then.
     asked: Asked,
     missing: Missing,
@@ -155,6 +154,7 @@ struct Writing {
     then: Then,
     /// What it takes up until it is there.
     bytes: usize,
+    since: Instant,
 }
 
 /// What is done once a record is kept.
@@ -271,7 +271,6 @@ impl Paxos {
             beat_at: Instant::ZERO,
             echo: None,
             annotation: Bytes::new(),
-            hears_quorum: false,
             asked: Asked::default(),
             missing: Missing::default(),
             fetch_at: Instant::ZERO,

@@ -12,6 +12,7 @@ mod mutants;
 mod packets;
 mod parts;
 mod put_back;
+mod readiness;
 mod replays;
 mod retention;
 mod scenes;

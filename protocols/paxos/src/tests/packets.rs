@@ -46,6 +46,7 @@ fn samples() -> Vec<Packet> {
         number: 3,
         acceptor: Acceptance::Ready,
         leaving: true,
+        hangs: false,
         promised: BALLOT,
         next: 17,
         sample: crate::packet::Sample { from: 2, to: 9, digest: 1 << 63 },
@@ -64,6 +65,7 @@ fn samples() -> Vec<Packet> {
         lead: None,
         annotation: Bytes::new(),
         leaving: false,
+        hangs: true,
         ..beat.clone()
     };
     let body_of = |item: &Item| matches!(item, Item::Value(_)).then(|| body(&["tea"]));

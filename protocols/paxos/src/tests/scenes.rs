@@ -246,10 +246,13 @@ fn values_go_around_a_link_that_stays_broken() {
 }
 
 #[test]
-fn clients_of_a_minority_are_told_that_they_wait_for_the_membership() {
+fn clients_of_a_minority_are_told_that_they_wait_for_a_quorum() {
     //= X56 test
     let mut world = settled(5, 3, 3, Storage::Sync);
-    let waits = |world: &World| world.hosts[0].engine.wait_cause();
+    let waits = |world: &World| {
+        let engine = &world.hosts[0].engine;
+        engine.obstacle(Instant(world.now)).map(|obstacle| obstacle.wait()).or_else(|| engine.wait_cause())
+    };
     assert_eq!(waits(&world), None);
     world.stop(1, Disk::Kept);
     world.stop(2, Disk::Kept);
@@ -257,7 +260,7 @@ fn clients_of_a_minority_are_told_that_they_wait_for_the_membership() {
     assert_eq!(waits(&world), Some(OrderWait::Window), "nobody is missed yet");
     world.run(1_000);
     assert!(world.hosts[0].engine.members().is_some(), "no majority decides that it is alone");
-    assert_eq!(waits(&world), Some(OrderWait::Membership));
+    assert_eq!(waits(&world), Some(OrderWait::Quorum));
     world.restart(1);
     settles(&mut world, 3_000);
     assert_eq!(waits(&world), None);

@@ -3,7 +3,7 @@ use super::Plato;
 use crate::packet::PlatoPacket;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Offers, Output, PeerReach, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Obstacle, Offers, Output, PeerReach, Refused, Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 use consort_wire::Lane;
@@ -104,6 +104,10 @@ impl Engine for Plato {
 
     fn reads_first(&self) -> Lane {
         Lane::Data
+    }
+
+    fn obstacle(&self, _now: Instant) -> Option<Obstacle> {
+        self.membership.obstacle()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

@@ -8,7 +8,8 @@ use crate::timer::{Fired, Timer};
 use bytes::Bytes;
 use consort_member::ViewNumbers;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Offers, Output, PeerReach, Pressure, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Link, Obstacle, Offers, Output, PeerReach, Pressure, Refused,
+    Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, OrderWait, Seq, Service, Ticket, ViewCause, ViewId};
 use consort_wire::Lane;
@@ -174,6 +175,15 @@ impl Engine for Ring {
             RingState::Operational(state) => state.rotation.reads_first(),
             RingState::Recovery(state) => state.rotation.reads_first(),
             _ => Lane::Data,
+        }
+    }
+
+    fn obstacle(&self, _now: Instant) -> Option<Obstacle> {
+        //= R50
+        match &self.state {
+            _ if self.io.leaving => Some(Obstacle::Leaving),
+            RingState::Operational(_) => None,
+            _ => Some(Obstacle::Membership),
         }
     }
 

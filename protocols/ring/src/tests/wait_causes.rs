@@ -2,6 +2,7 @@
 use super::*;
 use crate::Windows;
 use crate::engine::RingState;
+use consort_order::Obstacle;
 use consort_types::OrderWait;
 
 const SOON: Duration = Duration::from_millis(100);
@@ -122,4 +123,19 @@ fn a_member_that_lacks_what_is_to_be_safe_is_named() {
     net.run(SOON);
     net.agree_on(1);
     assert_eq!(net.rings[0].wait_cause(), None);
+}
+
+#[test]
+fn nothing_is_ordered_soon_until_a_ring_stands_or_once_the_node_leaves() {
+    //= R50 test
+    let mut net = Net::new(2, |_| {});
+    (0..2).for_each(|i| net.start(i));
+    let obstacle = |net: &Net, node: usize| net.rings[node].obstacle(net.now);
+    assert_eq!(obstacle(&net, 0), Some(Obstacle::Membership));
+    net.run(Duration::from_millis(300));
+    net.agree_on(1);
+    assert_eq!([0, 1].map(|node| obstacle(&net, node)), [None, None]);
+    let now = net.now;
+    net.rings[1].leave(now);
+    assert_eq!((obstacle(&net, 0), obstacle(&net, 1)), (None, Some(Obstacle::Leaving)));
 }

@@ -4,7 +4,8 @@ use crate::config::Early;
 use crate::packet::TotoPacket;
 use bytes::Bytes;
 use consort_order::{
-    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Offers, Output, PeerReach, Refused, Submission,
+    AcrossPartitions, Arrival, Capability, Engine, Fact, Lane, Link, Obstacle, Offers, Output, PeerReach, Refused,
+    Submission,
 };
 use consort_types::{Instant, MessageId, NodeId, OrderStream, Service, Ticket, ViewId};
 
@@ -109,6 +110,10 @@ impl Engine for Toto {
 
     fn reads_first(&self) -> Lane {
         Lane::Data
+    }
+
+    fn obstacle(&self, _now: Instant) -> Option<Obstacle> {
+        self.vs.obstacle()
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {

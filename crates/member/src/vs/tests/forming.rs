@@ -1,9 +1,10 @@
 //! Who comes together, who is left out, and how soon.
 use super::{Cluster, Toy};
 use crate::Beacon;
+use crate::vs::Membership;
 use crate::vs::packet::MembershipPacket;
 use bytes::Bytes;
-use consort_order::{Arrival, Lane};
+use consort_order::{Arrival, Lane, Obstacle};
 use consort_types::{Incarnation, MemberId, NodeId, Primary, ViewCause};
 
 #[test]
@@ -27,6 +28,18 @@ fn a_node_that_hears_nobody_installs_a_view_of_itself() {
     cluster.run(1_500);
     cluster.assert_together(&[1]);
     cluster.assert_together(&[2, 3]);
+}
+
+#[test]
+fn nothing_is_ordered_soon_while_no_view_goes_on_or_once_the_node_leaves() {
+    //= V21 test
+    let mut cluster = Cluster::new(2, 2);
+    assert_eq!(cluster.toy(1).vs.obstacle(), Some(Obstacle::Membership));
+    cluster.run(1_500);
+    cluster.assert_together(&[1, 2]);
+    assert_eq!(cluster.toy(1).vs.obstacle(), None);
+    cluster.with(2, Membership::leave);
+    assert_eq!((cluster.toy(1).vs.obstacle(), cluster.toy(2).vs.obstacle()), (None, Some(Obstacle::Leaving)));
 }
 
 #[test]
