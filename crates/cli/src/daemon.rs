@@ -1,9 +1,10 @@
 //! `consort daemon`: one node of a cluster, until it is told to end.
 
-use crate::failure::{Outcome, Trying, heard_or_not};
+use crate::failure::{Code, Outcome, Trying, heard_or_not};
 use crate::inquiry;
 use crate::runtime_dir::Card;
 use consort::Address;
+use consort_daemon::metrics::NoStatus;
 use consort_daemon::signals::{self, Caught};
 use consort_daemon::{log, options, reload, run};
 use consort_net::Stop;
@@ -37,8 +38,11 @@ pub fn main(words: Vec<OsString>) -> Outcome {
 }
 
 /// The metrics ask like any client.
-fn ask(socket: &Path) -> Result<Vec<(String, String)>, String> {
-    inquiry::status(&Address::Unix(socket.into())).map_err(|failure| failure.message)
+fn ask(socket: &Path) -> Result<Vec<(String, String)>, NoStatus> {
+    inquiry::status(&Address::Unix(socket.into())).map_err(|failure| match failure.code {
+        Code::NoDaemon => NoStatus::Silent(failure.message),
+        _ => NoStatus::Refused(failure.message),
+    })
 }
 
 /// Tells whoever started us that clients can connect.

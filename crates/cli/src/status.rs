@@ -9,7 +9,7 @@ use crate::metrics;
 use crate::peers;
 use crate::runtime_dir::Card;
 use crate::usage;
-use crate::words::{state, without_incarnations};
+use crate::words::{standing, without_incarnations};
 use consort::Address;
 use consort_inquiry::story;
 use serde::{Serialize, Serializer};
@@ -168,7 +168,11 @@ fn table(answers: &[DaemonStatus]) -> Vec<String> {
 fn row(answer: &DaemonStatus) -> [String; 10] {
     let text = |key: &str| answer.status.get(key).cloned().unwrap_or_else(|| "-".into());
     let members = answer.status.get("members").map_or(0, |members| members.split_whitespace().count());
-    let state = answer.problem.clone().unwrap_or_else(|| state(&text("state")));
+    // Programs that read the order by position are clients, too.
+    let counts = ["messages_delivered", "messages_read"].map(|key| answer.status.get(key)?.parse::<u64>().ok());
+    let delivered = counts.into_iter().flatten().reduce(|one, other| one + other);
+    let ready = answer.status.get("ready").map_or("", String::as_str);
+    let state = answer.problem.clone().unwrap_or_else(|| standing(ready, &text("state")));
     [
         answer.cluster.clone(),
         answer.node.to_string(),
@@ -176,7 +180,7 @@ fn row(answer: &DaemonStatus) -> [String; 10] {
         without_incarnations(&text("view")),
         members.to_string(),
         text("clients"),
-        text("messages_delivered"),
+        delivered.map_or_else(|| "-".into(), |messages| messages.to_string()),
         text("retransmissions_sent"),
         answer.resident_bytes.map_or_else(|| "-".into(), bytes),
         state,
@@ -267,7 +271,8 @@ mod tests {
     fn the_table_lines_up() {
         let answer = answer(&[
             ("members", "n1.5 n2.6"),
-            ("messages_delivered", "12"),
+            ("messages_delivered", "7"),
+            ("messages_read", "5"),
             ("clients", "4"),
             ("retransmissions_sent", "0"),
             ("view", "13@n1.5"),

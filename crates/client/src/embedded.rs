@@ -21,6 +21,7 @@
 use crate::{Address, Client, ConnectOptions, Error, Status};
 use consort_daemon::config::{self, Settings};
 use consort_daemon::failure::{Failure, Outcome};
+use consort_daemon::metrics::NoStatus;
 use consort_daemon::run::{Ready, prepare};
 use consort_daemon::runtime_dir::check_cluster;
 use consort_net::Stop;
@@ -127,10 +128,16 @@ impl Builder {
 }
 
 /// The metrics ask like any client.
-fn ask(socket: &Path) -> Result<Vec<(String, String)>, String> {
+fn ask(socket: &Path) -> Result<Vec<(String, String)>, NoStatus> {
     let options = ConnectOptions::default().without_shared_memory();
-    let mut client = Client::connect(&Address::Unix(socket.into()), &options).map_err(|error| error.to_string())?;
-    client.status(Duration::from_secs(5)).map(Status::into_pairs).map_err(|error| error.to_string())
+    let asked = Client::connect(&Address::Unix(socket.into()), &options)
+        .and_then(|mut client| client.status(Duration::from_secs(5)).map(Status::into_pairs));
+    asked.map_err(|error| match error {
+        Error::Connect { .. } | Error::TimedOut { .. } | Error::ConnectionLost { .. } => {
+            NoStatus::Silent(error.to_string())
+        }
+        _ => NoStatus::Refused(error.to_string()),
+    })
 }
 
 fn run(ready: Ready, stop: Stop, id: u16) -> Result<JoinHandle<Outcome>, EmbedError> {

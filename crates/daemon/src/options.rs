@@ -59,7 +59,8 @@ Always:
   --client-credit SIZE  how much of one client's requests may be under way, 4KiB
                      to 1GiB [256KiB]
   --metrics ADDR     tell Prometheus at this TCP address (127.0.0.1:9464), page
-                     /metrics; /ready answers 200 when the node takes part
+                     /metrics; /ready answers 200 when a write is ordered
+                     soon, /live when the daemon answers at all
   --state-dir DIR    where the node keeps its incarnation number, and with
                      paxos what it voted
                      [~/.local/state/consort]

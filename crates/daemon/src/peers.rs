@@ -25,6 +25,13 @@ pub struct PeerStatus {
     pub datagram_bytes: Option<u64>,
 }
 
+impl PeerStatus {
+    /// Whether something came from it within the last second.
+    pub fn is_near(&self) -> bool {
+        self.heard_ms_ago.is_some_and(|ms| ms <= SILENT_MS)
+    }
+}
+
 /// The peers that a status tells of, by node.
 pub fn of(status: &BTreeMap<String, String>) -> Vec<PeerStatus> {
     let peer = |(key, value): (&String, &String)| read(key.strip_prefix("peer_n")?.parse().ok()?, value);
@@ -85,12 +92,12 @@ fn narrow(peers: &[PeerStatus]) -> Vec<String> {
 
 /// All in one line: `hears n2 n3 both ways; n5 does not hear it; never heard n4, n6-n8`.
 pub fn sentence(peers: &[PeerStatus]) -> String {
-    let silent = |peer: &PeerStatus| peer.heard_ms_ago.is_some_and(|ms| ms > SILENT_MS);
+    let silent = |peer: &PeerStatus| peer.heard_ms_ago.is_some() && !peer.is_near();
     let list =
         |fits: &dyn Fn(&PeerStatus) -> bool| words::nodes(peers.iter().filter(|peer| fits(peer)).map(|peer| peer.node));
     let parts = [
-        ("hears both ways", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && peer.hears_us)),
-        ("is not heard by", list(&|peer| peer.heard_ms_ago.is_some() && !silent(peer) && !peer.hears_us)),
+        ("hears both ways", list(&|peer| peer.is_near() && peer.hears_us)),
+        ("is not heard by", list(&|peer| peer.is_near() && !peer.hears_us)),
         ("heard nothing for a second or longer of", list(&silent)),
         ("never heard", list(&|peer| peer.heard_ms_ago.is_none() && peer.dropped.is_none())),
         ("keeps out for a while", list(&|peer| peer.kept_out)),

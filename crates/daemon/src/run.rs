@@ -225,6 +225,7 @@ fn node_of<E: consort_node::Engine>(settings: &Settings, identity: Identity, eng
     let span =
         |time: std::time::Duration| consort_types::Duration::from_nanos(time.as_nanos().try_into().unwrap_or(u64::MAX));
     let node = Node::new(identity, engine, settings.limits).of_nodes(settings.nodes.len());
+    let node = if settings.from_file { node.expecting_others() } else { node };
     let node = node.retaining(bytes, span(keep)).keeping_producers(span(settings.producers_for));
     let mut node = node.with_slow_rules(settings.slow_rules.clone()).with_policy(reload.now());
     node.set_streams(settings.group_streams());

@@ -1,4 +1,5 @@
 //! Words for people: the valid word that is nearest to a mistyped one, choices, names without what only programs need.
+use consort_node::Obstacle;
 
 /// The candidate nearest to `word`, if it is near enough to be a slip of the fingers or the start of a longer name.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
@@ -40,6 +41,13 @@ pub fn without_incarnations(text: &str) -> String {
 pub fn state(told: &str) -> String {
     let told = without_incarnations(told);
     told.split_once(": ring ").map_or(told.clone(), |(state, _)| state.to_owned())
+}
+
+/// What a daemon is doing, for people: its state where it is ready, else why it is not. While the daemons agree on who is
+/// there its state says more: which nodes it waits for.
+pub fn standing(ready: &str, told: &str) -> String {
+    let agrees = ready == Obstacle::Membership.to_string();
+    if matches!(ready, "yes" | "") || agrees && !told.is_empty() { state(told) } else { without_incarnations(ready) }
 }
 
 /// Nodes in ascending order: `n2 n4-n8`.
@@ -90,6 +98,16 @@ mod tests {
             without_incarnations("ring 5@n1.17 of n1.17 n22.18, 0.5 ms. on.2"),
             "ring 5@n1 of n1 n22, 0.5 ms. on.2"
         );
+    }
+
+    #[test]
+    fn what_a_daemon_does_is_told_by_what_keeps_it_from_being_ready() {
+        let (working, waiting) =
+            ("operational: ring 13@n1.5 of 2, rotation 80µs", "gathering: waiting for n2 to agree");
+        assert_eq!(standing("yes", working), "operational");
+        assert_eq!(standing("", working), "operational", "one of another version");
+        assert_eq!(standing("the view is not primary", working), "the view is not primary");
+        assert_eq!(standing("the daemons are agreeing on who is there", waiting), waiting);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Story {
     pub peers: Vec<PeerStatus>,
     /// Each ring, where there are many: its number, and how it stands.
     pub rings: Vec<(u16, String)>,
+    /// Why the node is not ready, if it is not.
+    pub unready: Option<String>,
     /// What keeps the node from taking part until a person does something, if anything does.
     pub trouble: Option<String>,
     /// That its disk takes no records, or hangs.
@@ -87,6 +89,7 @@ impl Story {
             changes,
             peers: peers::of(&status),
             rings: rings(&status),
+            unready: status.get("ready").filter(|ready| *ready != "yes").cloned(),
             trouble: status.get("trouble").cloned(),
             disk: status.get("disk").cloned(),
             requests_wait_for: status.get("requests_wait_for").cloned(),
@@ -115,6 +118,7 @@ impl Story {
         lines.push(format!("Now {}; view {}{}.", state(&self.state), self.current(), now));
         lines.push(format!("Node {} {}.", self.node, peers::sentence(&self.peers)));
         lines.extend(self.rings.iter().map(|(ring, state)| format!("Ring {ring}: {state}.")));
+        lines.extend(self.unready.iter().map(|why| format!("Not ready: {why}.")));
         lines.extend(self.trouble.iter().map(|trouble| format!("Trouble: {trouble}.")));
         lines.extend(self.disk.iter().map(|disk| format!("Disk: {disk}.")));
         lines.extend(self.requests_wait_for.iter().map(|cause| format!("Requests of its clients wait: {cause}.")));

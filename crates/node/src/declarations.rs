@@ -176,7 +176,7 @@ impl<E: Engine> Node<E> {
     /// Whether what this node has read of the log is as new as that of others, or nothing of it lasts.
     fn knows_copies(&self) -> bool {
         let lasts = self.engine.capability().replays && self.engine.capability().durable;
-        !lasts || self.unready().is_none() && self.engine.retained().is_some()
+        !lasts || self.is_settled() && self.engine.retained().is_some()
     }
 }
 

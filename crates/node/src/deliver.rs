@@ -91,7 +91,10 @@ impl<E: Engine> Node<E> {
             //= G19
             self.settling = None;
             self.retention.settle(self.groups.took_history());
-            self.clients.notices.push(self.log.settled(self.now, view));
+            // Where a quorum orders, a node begins in a view of itself alone, in which nothing flows.
+            if view.number > 0 || !self.engine.capability().quorum {
+                self.clients.notices.push(self.log.settled(self.now, view));
+            }
             self.engine.resume(self.now, view);
             self.tell_openings();
             return true;

@@ -27,6 +27,7 @@ mod offers;
 mod partial_frames;
 mod pending_deliveries;
 mod producers;
+mod readiness;
 mod reading;
 mod rights;
 pub mod rotation;
@@ -42,7 +43,7 @@ mod wait_monitor;
 pub use bytes::Bytes;
 pub use change::{NetworkChange, NoChange};
 pub use consort_group::KeyName;
-pub use consort_order::{Advice, Destination, Engine, Lag, Lane, Pressure};
+pub use consort_order::{Advice, Destination, Engine, Lag, Lane, Obstacle, Pressure};
 pub use consort_rights::{Identity as ClientIdentity, Rules, Tokens};
 pub use consort_session::listing::Transport;
 pub use consort_session::{
@@ -54,6 +55,7 @@ pub use effect::{Datagram, Effect, Reading};
 #[cfg(feature = "mutants")]
 pub use mutant::Mutant;
 pub use notice::{MembershipChange, Notice, PeerState};
+pub use readiness::Unready;
 pub use rights::{ClientOrigin, ClientPolicy};
 
 use bytes::BytesMut;
@@ -130,6 +132,8 @@ pub struct Node<E: Engine> {
     #[cfg(feature = "mutants")]
     mutant: Option<Mutant>,
     wait_monitor: WaitMonitor,
+    /// Whether all nodes of the cluster are known, so that one that meets none of them is not ready.
+    expects_others: bool,
     /// What was last given to the engine for its beacons.
     state_digest: Bytes,
     digests: Bump,
@@ -203,6 +207,7 @@ impl<E: Engine> Node<E> {
             #[cfg(feature = "mutants")]
             mutant: None,
             wait_monitor: WaitMonitor::default(),
+            expects_others: false,
             state_digest: Bytes::new(),
             digests: Bump::new(DIGESTS),
             mismatch: None,
@@ -222,6 +227,13 @@ impl<E: Engine> Node<E> {
     pub const fn of_nodes(mut self, nodes: usize) -> Self {
         self.groups.configure(nodes);
         self.keys.rotation.configure(nodes);
+        self
+    }
+
+    /// The same in a cluster whose nodes are all known: without a policy this node is not ready before it has met another.
+    #[must_use]
+    pub const fn expecting_others(mut self) -> Self {
+        self.expects_others = true;
         self
     }
 
@@ -484,7 +496,7 @@ impl<E: Engine> Node<E> {
         let Self { engine, log, clients, .. } = self;
         engine.observe(self.now, &mut |fact| {
             if let Fact::Peer(reach) = fact
-                && let Some(state) = log.peers.note(&reach)
+                && let Some(state) = log.peers.note(now, &reach)
             {
                 clients.notices.push(Notice::Peer { state, reach });
             }
@@ -493,6 +505,8 @@ impl<E: Engine> Node<E> {
         if log.note_trouble(text.as_deref()) {
             clients.notices.push(Notice::Trouble { text });
         }
+        let news = self.log.note_readiness(now, self.unready());
+        news.into_iter().for_each(|notice| self.clients.notices.push(notice));
     }
 
     /// The ordering protocol, for looking at.

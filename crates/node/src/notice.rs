@@ -9,6 +9,7 @@ mod views;
 pub use peers::PeerState;
 pub(crate) use views::LoggedState;
 
+use crate::readiness::Unready;
 use crate::rotation::NotAdopted;
 use consort_order::PeerReach;
 use consort_session::listing::Transport;
@@ -20,7 +21,9 @@ use std::collections::VecDeque;
 
 /// How many of one kind are told in a [`WINDOW`].
 pub const BURST: u32 = 20;
+/// As long as more come than are passed on, each window is twice as long as the one before; at most so often.
 const WINDOW: Duration = Duration::from_secs(1);
+const DOUBLED_MOST: u32 = 6;
 /// How many wait for a driver that does not ask.
 const WAITING: usize = 256;
 
@@ -81,6 +84,13 @@ pub enum Notice {
     Trouble {
         /// What, where, and the remedy; none where it is over.
         text: Option<String>,
+    },
+    /// A write that is given to this node would be ordered soon from now on.
+    Ready,
+    /// It would not be, and that has been so for a while.
+    Unready {
+        /// Why.
+        reason: Unready,
     },
     /// Clients' requests have begun to wait for long, or for something else.
     Waiting {
@@ -186,6 +196,8 @@ impl Notice {
             | Self::Interrupted { .. }
             | Self::Primary { .. }
             | Self::Settled { .. }
+            | Self::Ready
+            | Self::Unready { .. }
             | Self::GroupMismatch { .. } => NoticeKind::View,
             Self::Peer { .. } => NoticeKind::Peer,
             Self::Trouble { .. } => NoticeKind::Trouble,
@@ -245,6 +257,21 @@ struct NoticeWindow {
     since: Instant,
     told: u32,
     left_out: u64,
+    /// How often it was doubled.
+    doubled: u32,
+}
+
+impl NoticeWindow {
+    /// Begins another one if this is over.
+    fn turn(&mut self, now: Instant) {
+        let age = now.since(self.since);
+        if age < WINDOW * 2_u32.pow(self.doubled) {
+            return;
+        }
+        let floods = self.told == BURST && self.left_out > 0;
+        self.doubled = if floods { DOUBLED_MOST.min(self.doubled + 1) } else { 0 };
+        (self.since, self.told) = (now, 0);
+    }
 }
 
 impl Notices {
@@ -260,9 +287,7 @@ impl Notices {
 
     pub fn push(&mut self, notice: Notice) {
         let window = &mut self.windows[notice.kind() as usize];
-        if self.now.since(window.since) >= WINDOW {
-            (window.since, window.told) = (self.now, 0);
-        }
+        window.turn(self.now);
         if window.told == BURST || self.waiting.len() == WAITING {
             window.left_out += 1;
             return;
@@ -296,6 +321,27 @@ mod tests {
         notices.push(Notice::Flowing);
         notices.push(Notice::Flowing);
         assert_eq!((notices.pop(), notices.pop()), (flowing(7), flowing(0)));
+    }
+
+    #[test]
+    fn a_flood_that_lasts_is_logged_less_and_less_often() {
+        let mut notices = Notices::default();
+        let mut lines = Vec::new();
+        for ms in (0..600_000).step_by(10) {
+            notices.begin(Instant::ZERO + Duration::from_millis(ms));
+            notices.push(Notice::Flowing);
+            while let Some((_, left_out)) = notices.pop() {
+                lines.extend((left_out > 0).then_some(left_out));
+            }
+        }
+        assert!((8..=20).contains(&lines.len()), "ten minutes of a flood take few lines: {lines:?}");
+        assert_eq!(lines[0], 100 - u64::from(BURST));
+        notices.begin(Instant::ZERO + Duration::from_secs(900));
+        notices.push(Notice::Flowing);
+        drop(notices.pop());
+        notices.begin(Instant::ZERO + Duration::from_secs(1_000));
+        notices.push(Notice::Flowing);
+        assert_eq!(notices.windows[NoticeKind::Waiting as usize].doubled, 0, "it is over");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 use crate::{Node, change};
 use consort_group::{KeyAnswer, KeyName, Mismatch};
 use consort_order::{Engine, Fact, Offers, Overfull, each_counter, state_of};
-use consort_types::{NodeId, Service, View, ViewKind};
+use consort_types::{NodeId, Service, View};
 
 impl<E: Engine> Node<E> {
     /// Counters and gauges by name: the engine's, rejected datagrams by cause, the sessions'.
@@ -46,7 +46,7 @@ impl<E: Engine> Node<E> {
         };
         say("optimistic", offers.to_owned());
         say("state", state_of(&self.engine, self.now));
-        say("ready", self.unready().unwrap_or("yes").to_owned());
+        say("ready", self.unready().map_or_else(|| "yes".into(), |unready| unready.to_string()));
         if let Some(hold) = self.wait_monitor.held() {
             say("requests_wait_for", hold.to_string());
         }
@@ -67,11 +67,14 @@ impl<E: Engine> Node<E> {
         }
         if let Some(view) = &self.view {
             say_view(view, &mut say);
+            say("primary", self.primary_now().unwrap_or(view.primary).word().to_owned());
         }
         if let Some(Mismatch { member, at }) = self.mismatch {
             say("group_mismatch", format!("{member} has other groups than this node after message {at} of its view"));
         }
         self.engine.observe(self.now, &mut |fact| match fact {
+            // How many daemons of one machine will run is not known: there those that never ran are not missed.
+            Fact::Peer(reach) if !self.expects_others && reach.is_unknown() => {}
             Fact::Peer(reach) => say(&format!("peer_{}", reach.node), reach.to_string()),
             Fact::Part { what, part, value } => say(&format!("{what}_{part}"), value),
             Fact::Program { name, value } => say(&format!("copies_of_{name}"), value),
@@ -86,25 +89,9 @@ impl<E: Engine> Node<E> {
         pairs.extend_from_slice(&self.driver);
         pairs
     }
-
-    fn is_alone_at_first(&self) -> bool {
-        self.engine.capability().quorum && self.view.as_ref().is_some_and(|view| view.id.number == 0)
-    }
-
-    /// Why the node does not take part in full; `None` where it does.
-    pub(crate) fn unready(&self) -> Option<&'static str> {
-        match self.view.as_ref().map(|view| view.kind) {
-            None => Some("no view yet"),
-            Some(ViewKind::Transitional) => Some("the view is closing"),
-            Some(ViewKind::Regular) if self.settling.is_some() => Some("the daemons tell each other their groups"),
-            // Where a quorum orders, a node begins in a view of itself alone, which orders nothing.
-            Some(ViewKind::Regular) if self.is_alone_at_first() => Some("the order has not let this node in yet"),
-            Some(ViewKind::Regular) => None,
-        }
-    }
 }
 
-fn log_full(overfull: &Overfull) -> String {
+pub(crate) fn log_full(overfull: &Overfull) -> String {
     let whose = if overfull.all { "all clients" } else { "their groups" };
     format!("messages of {whose} wait until copies of {} make checkpoints", overfull.programs.join(" and "))
 }
@@ -123,5 +110,4 @@ fn say_view(view: &View, say: &mut impl FnMut(&str, String)) {
     say("view", view.id.to_string());
     say("view_cause", view.why());
     say("members", change::list(&view.members));
-    say("primary", view.primary.word().to_owned());
 }

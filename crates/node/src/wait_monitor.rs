@@ -41,7 +41,9 @@ impl<E: Engine> Node<E> {
         if self.wait_monitor.at.is_none_or(|at| at > self.now) {
             return;
         }
-        let cause = self.engine.wait_cause();
+        //= G73
+        let obstacle = self.engine.obstacle(self.now).map(|obstacle| obstacle.wait());
+        let cause = obstacle.or_else(|| self.engine.wait_cause());
         let waits = self.clients.tell_waiting(cause);
         let cause = cause.or_else(|| self.clients.held_by());
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);

@@ -186,7 +186,7 @@ fn others(look: &Look) -> Vec<OtherRow> {
     let peers = |told: &Told| peers::of(&told.status).into_iter();
     let known: BTreeSet<u16> = told.iter().flat_map(|(_, told)| peers(told).map(|peer| peer.node)).collect();
     let heard_by = |node: u16| {
-        let hears = |told: &Told| peers(told).any(|peer| peer.node == node && peer.heard_ms_ago.is_some());
+        let hears = |told: &Told| peers(told).any(|peer| peer.node == node && peer.is_near());
         told.iter().filter(|(_, told)| hears(told)).map(|(by, _)| *by).collect()
     };
     let unasked = members.union(&known).filter(|node| !asked.contains(node));

@@ -2,7 +2,7 @@
 use crate::figures::bytes;
 use crate::model::{ClientRow, DaemonRow, GroupRow, Model, OtherRow};
 use crate::table::{Cell, Column, Row, Table};
-use crate::words::without_incarnations;
+use crate::words::{standing, without_incarnations};
 use consort_inquiry::story::{ToldChange, span};
 
 /// Which table.
@@ -147,10 +147,10 @@ fn daemon(daemon: &DaemonRow) -> Row {
     let per_s = |of: fn(&crate::rates::Rates) -> f64| {
         daemon.rates.as_ref().map_or_else(Cell::none, |rates| Cell::Number(of(rates), rate(of(rates))))
     };
-    let state = if daemon.ready == "yes" { &daemon.state } else { &daemon.ready };
+    let state = standing(&daemon.ready, &daemon.state);
     let cells = vec![
         node(daemon.node),
-        text(state.as_str()),
+        text(state),
         text(daemon.view.as_str()),
         number(u32::try_from(daemon.members.len()).unwrap_or(u32::MAX)),
         text(daemon.primary.as_str()),

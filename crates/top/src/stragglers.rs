@@ -14,7 +14,7 @@ const SILENT_MS: u64 = 1_000;
 /// Somebody that others wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct HeldBack {
-    /// `daemon`, `member`, `way`, `membership` or `client`.
+    /// `daemon`, `member`, `way`, `membership`, `quorum` or `client`.
     pub kind: &'static str,
     /// A node (`n3`), or a client's private name (`#bob#n1`).
     pub who: String,
@@ -48,6 +48,10 @@ fn waits(node: u16, told: &Told) -> Option<HeldBack> {
     if let Some(slow) = cause.strip_prefix("slow_client:") {
         let why = format!("requests at n{node} wait for it: it does not read, and its groups wait until it does");
         return Some(HeldBack { kind: "client", who: slow.into(), why });
+    }
+    if cause == "quorum" {
+        let why = told.status.get("ready").map_or("too few acceptors run and vote", String::as_str);
+        return Some(HeldBack { kind: "quorum", who: format!("n{node}"), why: why.to_owned() });
     }
     if cause == "retention" {
         let full = told.status.get("log_full").map_or("the log is full", String::as_str);
@@ -175,5 +179,9 @@ mod tests {
         let told = look.daemons[0].told.as_mut().unwrap();
         told.status.insert("requests_wait_for".into(), "membership".into());
         assert_eq!(of(&look)[0].kind, "membership");
+        let told = look.daemons[0].told.as_mut().unwrap();
+        let ready = "2 of 3 acceptors must run and vote, and 1 does: n2 n3 do not answer";
+        told.status.extend([("requests_wait_for", "quorum"), ("ready", ready)].map(|(k, v)| (k.into(), v.into())));
+        assert_eq!((of(&look)[0].kind, of(&look)[0].why.as_str()), ("quorum", ready));
     }
 }

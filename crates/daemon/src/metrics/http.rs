@@ -69,7 +69,7 @@ fn request(line: &[u8]) -> Result<HttpRequest, HttpResponse> {
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words[..] else { return Err(bad("a request has a method, a path and a version")) };
     if !version.starts_with("HTTP/1.") || !target.starts_with('/') {
-        return Err(bad("ask in HTTP/1.1 for /metrics or /ready"));
+        return Err(bad("ask in HTTP/1.1 for /metrics, /ready or /live"));
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     match method {

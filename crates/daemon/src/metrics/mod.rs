@@ -1,4 +1,4 @@
-//! Metrics for Prometheus, and whether the daemon is ready, over HTTP.
+//! Metrics for Prometheus, and whether the daemon is ready and live, over HTTP.
 //!
 //! A thread beside the daemon's own: it asks it for its status over its local socket like any client, so nothing that
 //! comes to this port reaches the loop that orders messages.
@@ -32,11 +32,27 @@ pub fn is_number(key: &str) -> bool {
 }
 
 /// Asks the daemon behind a socket for its status: pairs of key and value, or why there are none.
-pub type Ask = fn(&Path) -> Result<Vec<(String, String)>, String>;
+pub type Ask = fn(&Path) -> Result<Vec<(String, String)>, NoStatus>;
+
+/// Why a daemon gives no status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoStatus {
+    /// It cannot be reached, or does not answer: its loop does not turn, and to start it again may help.
+    Silent(String),
+    /// It answers, but with something else.
+    Refused(String),
+}
+
+impl NoStatus {
+    fn text(&self) -> String {
+        let (Self::Silent(text) | Self::Refused(text)) = self;
+        text.clone()
+    }
+}
 
 type Status = BTreeMap<String, String>;
 /// A daemon's status, or why there is none.
-type StatusAnswer = Result<Arc<Status>, String>;
+type StatusAnswer = Result<Arc<Status>, NoStatus>;
 
 /// The daemon that is asked.
 pub struct Daemon {
@@ -69,19 +85,24 @@ impl Daemon {
 
     fn answer(&self, request: &HttpRequest) -> HttpResponse {
         match request.path.as_str() {
-            "/metrics" => self.status().map_or_else(HttpResponse::unavailable, |status| {
-                HttpResponse::metrics(text::exposition(&status, &self.cluster, std::process::id()))
-            }),
-            "/ready" => match self.status().and_then(|status| ready(&status)) {
+            "/metrics" => match self.status() {
+                Ok(status) => HttpResponse::metrics(text::exposition(&status, &self.cluster, std::process::id())),
+                Err(why) => HttpResponse::unavailable(why.text()),
+            },
+            "/ready" => match self.status().map_err(|why| why.text()).and_then(|status| ready(&status)) {
                 Ok(()) => HttpResponse::text("200 OK", "ready"),
                 Err(why) => HttpResponse::unavailable(why),
             },
-            _ => HttpResponse::text("404 Not Found", "here are /metrics and /ready"),
+            "/live" => match self.status() {
+                Ok(_) | Err(NoStatus::Refused(_)) => HttpResponse::text("200 OK", "live"),
+                Err(NoStatus::Silent(why)) => HttpResponse::unavailable(format!("not live: {why}")),
+            },
+            _ => HttpResponse::text("404 Not Found", "here are /metrics, /ready and /live"),
         }
     }
 }
 
-/// Whether the node takes part in full; else why not.
+/// Whether a write that is given to the daemon now is ordered soon; else why not.
 fn ready(status: &Status) -> Result<(), String> {
     match status.get("ready").map(String::as_str) {
         Some("yes") => Ok(()),
@@ -136,11 +157,16 @@ mod tests {
 
     #[test]
     fn a_daemon_that_does_not_answer_is_unavailable() {
-        let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), |socket| Err(socket.display().to_string()));
-        for path in ["/metrics", "/ready"] {
-            let response = daemon.answer(&HttpRequest { head_only: false, path: path.into() });
+        let silent = |socket: &Path| Err(NoStatus::Silent(socket.display().to_string()));
+        let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), silent);
+        let answer = |daemon: &Daemon, path: &str| daemon.answer(&HttpRequest { head_only: false, path: path.into() });
+        for path in ["/metrics", "/ready", "/live"] {
+            let response = answer(&daemon, path);
             assert!(response.status.starts_with("503"), "{response:?}");
             assert!(response.body.contains("/nowhere/node-1.sock"), "{response:?}");
         }
+        let busy = Daemon::new("/x".into(), "c".into(), |_| Err(NoStatus::Refused("too many clients".into())));
+        assert!(answer(&busy, "/live").status.starts_with("200"), "it answers: to start it again would not help");
+        assert!(answer(&busy, "/ready").body.contains("too many clients"));
     }
 }

@@ -71,7 +71,7 @@ fn about(out: &mut Text, status: &Status, cluster: &str) {
     let is = |key: &str, wanted: &str| f64::from(u8::from(text(key) == wanted));
     out.gauge(
         "ready",
-        "Whether the node is in a regular view and the exchange of groups is done. Normal: 1.",
+        "Whether a write that is given to this daemon now is ordered within some two seconds, as /ready says. Normal: 1.",
         is("ready", "yes"),
     );
     let members = text("members").split_whitespace().count();

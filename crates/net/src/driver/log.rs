@@ -26,7 +26,7 @@ impl<E: Engine> Driver<E> {
     pub(super) fn write_log(&mut self) {
         while let Some((notice, left_out)) = self.node.poll_notice() {
             if left_out > 0 {
-                tracing::warn!(left_out, "events like the next one were left out, for there were too many in a second");
+                tracing::warn!(left_out, "events like the next one were left out, for there were too many of them");
             }
             write(notice);
         }
@@ -73,6 +73,8 @@ fn write(notice: Notice) {
         Notice::Settled { view, after } => {
             tracing::info!(%view, after_ms = after.as_millis() as u64, "groups agreed, messages flow");
         }
+        Notice::Ready => tracing::info!("ready: what clients send is ordered"),
+        Notice::Unready { reason } => tracing::warn!("not ready: {reason}"),
         Notice::Peer { state: PeerState::Heard, reach } => tracing::info!(node = %reach.node, %reach, "node is heard"),
         Notice::Peer { state, reach } => tracing::warn!(node = %reach.node, %state, %reach, "node is not reached"),
         Notice::Trouble { text: Some(text) } => tracing::warn!("{text}"),

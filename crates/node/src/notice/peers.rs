@@ -1,9 +1,11 @@
 //! How other nodes are reached, and when that changes.
 use consort_order::PeerReach;
-use consort_types::{Duration, NodeId};
+use consort_types::{Duration, Instant, NodeId};
 use std::collections::BTreeMap;
 use std::fmt;
 
+/// One way for this time is no start: there each of two nodes receives the other before it says so.
+const ONE_WAY_FOR: Duration = Duration::from_secs(2);
 /// Who is heard no better than one way, and has not been heard for so long, is silent.
 const SILENT: Duration = Duration::from_millis(500);
 
@@ -60,12 +62,19 @@ impl fmt::Display for PeerState {
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
     states: BTreeMap<NodeId, PeerState>,
+    /// Which nodes are heard one way, and since when, until that is logged.
+    one_way: BTreeMap<NodeId, Instant>,
 }
 
 impl Peers {
-    /// Notes how a node is reached; whether that is news. That a node was never heard is none.
-    pub fn note(&mut self, reach: &PeerReach) -> Option<PeerState> {
+    /// Notes how a node is reached; whether that is news. That a node was never heard is none, nor is one way for a moment.
+    pub fn note(&mut self, now: Instant, reach: &PeerReach) -> Option<PeerState> {
         let state = PeerState::of(reach);
+        if state != PeerState::OneWay {
+            self.one_way.remove(&reach.node);
+        } else if now.since(*self.one_way.entry(reach.node).or_insert(now)) < ONE_WAY_FOR {
+            return None;
+        }
         let before = self.states.insert(reach.node, state).unwrap_or(PeerState::Unheard);
         (state != before).then_some(state)
     }
@@ -75,6 +84,15 @@ impl Peers {
 mod tests {
     use super::*;
     use consort_types::Incarnation;
+
+    /// All that is noted at one time.
+    struct At<'a>(&'a mut Peers, Instant);
+
+    impl At<'_> {
+        fn note(&mut self, reach: &PeerReach) -> Option<PeerState> {
+            self.0.note(self.1, reach)
+        }
+    }
 
     const fn reach(heard_ms: Option<u64>, hears_us: bool) -> PeerReach {
         let heard = match heard_ms {
@@ -86,9 +104,9 @@ mod tests {
 
     #[test]
     fn only_what_changes_is_news() {
-        let mut peers = Peers::default();
+        let mut all = Peers::default();
+        let mut peers = At(&mut all, Instant::ZERO);
         assert_eq!(peers.note(&reach(None, false)), None);
-        assert_eq!(peers.note(&reach(Some(3), false)), Some(PeerState::OneWay));
         assert_eq!(peers.note(&reach(Some(5), true)), Some(PeerState::Heard));
         assert_eq!(peers.note(&reach(Some(5_000), true)), None, "beacons may be rare");
         assert_eq!(peers.note(&reach(Some(500), false)), Some(PeerState::Silent));
@@ -96,5 +114,18 @@ mod tests {
         assert_eq!(peers.note(&PeerReach { outdated, ..reach(Some(1), false) }), Some(PeerState::Outdated));
         assert_eq!(peers.note(&PeerReach { quarantined: true, ..reach(None, false) }), Some(PeerState::Quarantined));
         assert_eq!(peers.note(&reach(Some(1), true)), Some(PeerState::Heard));
+    }
+
+    #[test]
+    fn one_way_is_news_once_it_lasts() {
+        let (mut all, start) = (Peers::default(), Instant::ZERO);
+        let at = |all: &mut Peers, ms: u64, reach: &PeerReach| all.note(start + Duration::from_millis(ms), reach);
+        assert_eq!(at(&mut all, 0, &reach(Some(0), false)), None, "every start begins so");
+        assert_eq!(at(&mut all, 250, &reach(Some(5), true)), Some(PeerState::Heard));
+        assert_eq!(at(&mut all, 500, &reach(Some(3), false)), None);
+        assert_eq!(at(&mut all, 2_499, &reach(Some(3), false)), None);
+        assert_eq!(at(&mut all, 2_500, &reach(Some(3), false)), Some(PeerState::OneWay));
+        assert_eq!(at(&mut all, 3_000, &reach(Some(3), false)), None, "it is known");
+        assert_eq!(at(&mut all, 3_250, &reach(Some(3), true)), Some(PeerState::Heard));
     }
 }

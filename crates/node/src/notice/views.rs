@@ -1,6 +1,10 @@
 //! What a view changed, compared with the one before.
 use super::{Notice, peers::Peers};
-use consort_types::{Instant, MemberId, NodeId, Primary, View, ViewId};
+use crate::readiness::Unready;
+use consort_types::{Duration, Instant, MemberId, NodeId, Primary, View, ViewId};
+
+/// Starts and changes of the view take less: a node that is not ready for this time has another reason.
+const UNREADY_FOR: Duration = Duration::from_secs(3);
 
 /// What the log was told last, to tell only what is new.
 #[derive(Debug, Default)]
@@ -10,6 +14,22 @@ pub(crate) struct LoggedState {
     installed: Instant,
     primary: bool,
     trouble: Option<String>,
+    readiness: LoggedReadiness,
+}
+
+/// Whether the node is ready, as it was logged last.
+#[derive(Debug, Default)]
+enum LoggedReadiness {
+    /// It has yet to be asked.
+    #[default]
+    Begins,
+    Ready,
+    /// It is not ready, which was not logged.
+    Lapses {
+        since: Instant,
+        was_ready: bool,
+    },
+    Unready(Unready),
 }
 
 impl LoggedState {
@@ -44,6 +64,32 @@ impl LoggedState {
         let is_news = self.trouble.as_deref() != trouble;
         self.trouble = trouble.map(str::to_owned);
         is_news
+    }
+
+    /// Whether the node is ready now; returns what is new. Starts and changes of the view take a moment, and are no news.
+    pub fn note_readiness(&mut self, now: Instant, unready: Option<Unready>) -> Option<Notice> {
+        use LoggedReadiness::{Begins, Lapses, Ready, Unready as Logged};
+        match (unready, &self.readiness) {
+            (None, Ready) => None,
+            (None, Lapses { was_ready: true, .. }) => {
+                self.readiness = Ready;
+                None
+            }
+            (None, Begins | Lapses { .. } | Logged(_)) => {
+                self.readiness = Ready;
+                Some(Notice::Ready)
+            }
+            (Some(_), Begins | Ready) => {
+                self.readiness = Lapses { since: now, was_ready: matches!(self.readiness, Ready) };
+                None
+            }
+            (Some(_), Lapses { since, .. }) if now.since(*since) < UNREADY_FOR => None,
+            (Some(reason), Logged(logged)) if *logged == reason => None,
+            (Some(reason), Lapses { .. } | Logged(_)) => {
+                self.readiness = Logged(reason.clone());
+                Some(Notice::Unready { reason })
+            }
+        }
     }
 
     /// The daemons have told each other their groups.

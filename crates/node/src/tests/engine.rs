@@ -3,7 +3,8 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::{
     AcrossPartitions, Arrival, Capability, Declaration, DeclareProgress, Delivery, Destination, Engine, Fact, Lane,
-    Link, Malformed, Offers, Output, Overfull, Packet, Payload, Pressure, Refused, Retained, Submission, Topic,
+    Link, Malformed, Obstacle, Offers, Output, Overfull, Packet, Payload, PeerReach, Pressure, Refused, Retained,
+    Submission, Topic,
 };
 use consort_types::{
     Class, Copies, Duration, Holder, Instant, MemberId, MessageId, NodeId, OrderStream, OrderWait, Position, Primary,
@@ -62,6 +63,10 @@ pub(super) struct Sequencer {
     pub at_once: bool,
     /// What it says that messages wait for.
     pub wait_cause: Option<OrderWait>,
+    /// Why it says that nothing is ordered soon.
+    pub obstacle: Option<Obstacle>,
+    /// How it says that others are reached.
+    pub peers: Vec<PeerReach>,
     /// Nothing moves, whatever time it is.
     pub stuck: bool,
     /// How views begin.
@@ -116,6 +121,8 @@ impl Sequencer {
             room: usize::MAX,
             at_once: false,
             wait_cause: None,
+            obstacle: None,
+            peers: Vec::new(),
             stuck: false,
             primary: Primary::NoPolicy,
             refused: false,
@@ -374,12 +381,17 @@ impl Engine for Sequencer {
         self.overfull.as_ref()
     }
 
+    fn obstacle(&self, _now: Instant) -> Option<Obstacle> {
+        self.obstacle.clone()
+    }
+
     fn wait_cause(&self) -> Option<OrderWait> {
         self.wait_cause.filter(|_| self.queued > 0)
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
         self.each_counter(&mut |name, value| see(Fact::Counter(name, value)));
+        self.peers.iter().for_each(|reach| see(Fact::Peer(*reach)));
         see(Fact::State(self.describe(now)));
     }
 }

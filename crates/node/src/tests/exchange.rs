@@ -116,7 +116,7 @@ fn a_node_is_ready_in_a_regular_view_whose_exchange_is_done() {
     let fresh = Node::new(identity(0), Sequencer::new(member(0), vec![member(0)]), Limits::default());
     assert_eq!(ready(&fresh), "no view yet");
     let (mut world, _, parts) = meeting();
-    assert_eq!(ready(&world.nodes[0]), "the daemons tell each other their groups");
+    assert_eq!(ready(&world.nodes[0]), "the daemons are exchanging their groups");
     parts.into_iter().zip(1_000..).for_each(|(part, at)| say(&mut world, at, Class::Control, part));
     world.settle();
     assert_eq!(ready(&world.nodes[0]), "yes");

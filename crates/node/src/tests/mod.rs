@@ -14,6 +14,7 @@ mod lists;
 mod offers;
 mod order;
 mod producers;
+mod readiness;
 mod reading;
 mod rights;
 mod scenarios;
