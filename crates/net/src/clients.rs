@@ -127,8 +127,8 @@ impl ClientConnections {
         let mut acceptors = Vec::new();
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
-            let name = Token(name);
-            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until: None, name, lost: false });
+            let (name, closed_until) = (Token(name), None);
+            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until, name, lost: false, failures: 0 });
         }
         Ok(Self {
             registry,

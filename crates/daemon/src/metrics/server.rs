@@ -30,6 +30,8 @@ pub struct Server<A> {
     connections: BTreeMap<usize, MetricsConnection>,
     next: usize,
     closed_until: Option<u64>,
+    /// How often accepting has failed since it last succeeded.
+    failures: u64,
     end: ServerEnd,
 }
 
@@ -82,7 +84,16 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
         let poll = Poll::new()?;
         port.register(poll.registry(), LISTENER)?;
         let end = ServerEnd { is_set: Arc::default(), waker: Arc::new(Waker::new(poll.registry(), WAKER)?) };
-        Ok(Self { poll, port, answer, connections: BTreeMap::new(), next: WAKER.0 + 1, closed_until: None, end })
+        Ok(Self {
+            poll,
+            port,
+            answer,
+            connections: BTreeMap::new(),
+            next: WAKER.0 + 1,
+            closed_until: None,
+            failures: 0,
+            end,
+        })
     }
 
     /// What ends it.
@@ -132,11 +143,18 @@ impl<A: Fn(&HttpRequest) -> HttpResponse> Server<A> {
         self.closed_until = None;
         loop {
             match self.port.accept() {
-                Ok(stream) => self.admit(stream),
+                Ok(stream) => {
+                    self.failures = 0;
+                    self.admit(stream);
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection for metrics");
+                    self.failures += 1;
+                    // What lasts is counted: the first, the tenth, the hundredth time are logged.
+                    if 10_u64.pow(self.failures.ilog10()) == self.failures {
+                        tracing::warn!(%error, times = self.failures, "cannot accept a connection for metrics");
+                    }
                     // The listener tells only once of those that wait: they are to be remembered.
                     return self.closed_until = Some(clock::now_ns() + CLOSED_FOR);
                 }

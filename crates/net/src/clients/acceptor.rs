@@ -24,6 +24,8 @@ pub(super) struct ClientAcceptor {
     pub(super) name: Token,
     /// Its socket file was removed and cannot be made again.
     pub(super) lost: bool,
+    /// How often accepting has failed since it last succeeded.
+    pub(super) failures: u64,
 }
 
 impl ClientConnections {
@@ -74,7 +76,11 @@ impl ClientConnections {
                     Ok(None) => break,
                     Err(error) => {
                         counters.accept_failures += 1;
-                        tracing::warn!(%error, "cannot accept a client; trying again in {} ms", CLOSED_FOR.as_millis());
+                        let (times, wait) = (self.acceptors[i].failures, CLOSED_FOR.as_millis());
+                        // What lasts is counted: the first, the tenth, the hundredth time are logged.
+                        if 10_u64.pow(times.max(1).ilog10()) == times {
+                            tracing::warn!(%error, times, "cannot accept a client; trying again every {wait} ms");
+                        }
                         break;
                     }
                 }
@@ -95,7 +101,10 @@ impl ClientConnections {
             return Ok(None);
         }
         match acceptor.listener.accept() {
-            Ok(stream) => Ok(Some(stream)),
+            Ok(stream) => {
+                acceptor.failures = 0;
+                Ok(Some(stream))
+            }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 acceptor.ready = false;
                 Ok(None)
@@ -104,6 +113,7 @@ impl ClientConnections {
             Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => Ok(None),
             Err(error) => {
                 acceptor.closed_until = Some(now + CLOSED_FOR);
+                acceptor.failures += 1;
                 Err(error)
             }
         }
