@@ -152,6 +152,12 @@ pub(crate) fn records(settings: &Settings, node: u16, incarnation: Incarnation) 
         Storage::Async => Keep::UntilReboot,
         Storage::Sync => Keep::Synced,
     };
+    if !votes.exists() {
+        tracing::info!(
+            "this node keeps no votes in {} yet: it has never voted, or has lost its directory",
+            votes.display()
+        );
+    }
     // While members are slow four times as much is retained, and records may be written twice.
     Ok(Some(records(votes, keep, (config.retain as u64).saturating_mul(16))))
 }

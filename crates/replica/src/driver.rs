@@ -265,7 +265,7 @@ impl<M: StateMachine> Driver<M> {
                 }
             }
             SessionEvent::Lost { why } => {
-                tracing::info!("the replica of group {} lost its daemon: {why}", self.group);
+                tracing::warn!("the replica of group {} lost its daemon: {why}", self.group);
                 self.engine.on_lost();
             }
             SessionEvent::Waits(wait) => return self.note_wait(wait.text()),

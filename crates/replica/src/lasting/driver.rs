@@ -222,7 +222,7 @@ impl<M: StateMachine> Driver<M> {
 
     /// The connection is lost: what was sent may be ordered or not.
     fn lose(&mut self, why: &consort::Error) {
-        tracing::info!("the replica of group {} lost its daemon: {why}", self.parts.group);
+        tracing::warn!("the replica of group {} lost its daemon: {why}", self.parts.group);
         self.parts.link.lose(why, Instant::now());
         self.reads = false;
         if let Source::Own(own) = &mut self.parts.source {
