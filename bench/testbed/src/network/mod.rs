@@ -186,6 +186,19 @@ impl Network {
         Ok(())
     }
 
+    /// Nothing passes between these nodes and all others; within either side every link is perfect. Without a node here all
+    /// links are perfect again.
+    ///
+    /// # Errors
+    /// [`Ended`].
+    pub fn split(&self, part: &[usize]) -> Result<(), Ended> {
+        let pairs = (0..self.nodes()).flat_map(|from| (0..self.nodes()).map(move |to| (from, to)));
+        pairs.filter(|(from, to)| from != to).try_for_each(|(from, to)| {
+            let cut = part.contains(&from) != part.contains(&to);
+            self.set(from, to, &LinkModel { cut, ..LinkModel::default() })
+        })
+    }
+
     /// What the switch of the first network did.
     ///
     /// # Errors

@@ -45,5 +45,6 @@ mod spread_listener;
 mod state_directory;
 mod stops;
 mod tls;
+mod truth;
 mod users;
 mod wait_causes;

@@ -20,8 +20,13 @@ fn a_daemon_that_no_quorum_has_let_in_is_not_ready() {
     let daemon = world.daemon(&["--nodes", "3", "--protocol", "paxos", "--metrics", "127.0.0.1:0"]);
     let line = daemon.says("tells metrics");
     let address = line.split("address=").nth(1).unwrap().split_whitespace().next().unwrap();
-    support::wait_until("it says why", || get(address, "/ready").contains("the order has not let this node in yet"));
+    support::wait_until("it says why", || {
+        get(address, "/ready").contains("one begins once all 3 acceptors run, and 1 does")
+    });
     assert!(get(address, "/ready").starts_with("HTTP/1.1 503"), "{}", get(address, "/ready"));
+    assert!(get(address, "/live").starts_with("HTTP/1.1 200"), "to start it again would not help");
+    assert!(get(address, "/metrics").contains("consort_primary 0"));
+    assert!(daemon.says("not ready: ").contains("and 1 does"));
 }
 
 /// Says something, and reads the answer to its end.

@@ -1,6 +1,6 @@
 //! Sessions over TLS, with real daemons and certificates made for the purpose.
 
-use crate::support::{Daemon, World, free_port};
+use crate::support::{Daemon, World, free_port, wait_until};
 use consort::{
     Address, AsyncClient, Client, ClientTls, ConnectOptions, Error, Event, GroupName, RefusalCause, Service, Session,
     SessionEvent, SessionOptions,
@@ -211,8 +211,10 @@ fn metrics_are_told_by_tls_to_clients_with_a_certificate_alone() {
         let _ = stream.read_to_string(&mut answer);
         (answer, bridge.problem.text().map(str::to_owned))
     };
-    let (page, problem) = ask(Some(&certificate(&clients, "prometheus")));
-    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("consort_ready 1"), "{page} {problem:?}");
+    let prometheus = certificate(&clients, "prometheus");
+    wait_until("it is ready", || ask(Some(&prometheus)).0.contains("consort_ready 1"));
+    let (page, problem) = ask(Some(&prometheus));
+    assert!(page.starts_with("HTTP/1.1 200 OK"), "{page} {problem:?}");
     let (page, problem) = ask(None);
     assert!(page.is_empty() && problem.as_ref().unwrap().contains("CertificateRequired"), "{page} {problem:?}");
     let mut plain = TcpStream::connect(&address).unwrap();
