@@ -20,6 +20,8 @@ pub enum WaitCause {
     SlowClient(NodeId, ClientId),
     /// The log of the daemons is as full as it may be, because copies of programs have not made checkpoints.
     Retention,
+    /// The ring of this number, which decides nothing because it has no majority of its acceptors.
+    Ring(u16),
 }
 
 impl From<OrderWait> for WaitCause {
@@ -31,6 +33,7 @@ impl From<OrderWait> for WaitCause {
             OrderWait::Slow(node) => Self::Slow(node),
             OrderWait::SlowClient(node, client) => Self::SlowClient(node, client),
             OrderWait::Retention => Self::Retention,
+            OrderWait::Ring(ring) => Self::Ring(ring),
         }
     }
 }
@@ -52,11 +55,15 @@ impl WaitCause {
                  `consort explain` names them"
                     .into()
             }
+            Self::Ring(ring) => format!(
+                "ring {ring} has no majority of its acceptors, so that it decides nothing; `consort explain` names those that it \
+                 lacks"
+            ),
         }
     }
 }
 
-/// `budget`, `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`.
+/// `budget`, `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`, `ring:3`.
 impl fmt::Display for WaitCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -67,6 +74,7 @@ impl fmt::Display for WaitCause {
             Self::Slow(node) => write!(f, "slow:{node}"),
             Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
             Self::Retention => f.write_str("retention"),
+            Self::Ring(ring) => write!(f, "ring:{ring}"),
         }
     }
 }
@@ -82,6 +90,8 @@ mod tests {
         assert_eq!(WaitCause::Budget.to_string(), "budget");
         assert_eq!(WaitCause::from(OrderWait::Retention).to_string(), "retention");
         assert_eq!(WaitCause::from(OrderWait::Quorum).to_string(), "quorum");
+        assert_eq!(WaitCause::from(OrderWait::Ring(3)).to_string(), "ring:3");
+        assert!(WaitCause::Ring(3).explain().starts_with("ring 3 has no majority of its acceptors"));
         assert_eq!(told[2].explain(), "all wait for daemon n3, which lags behind");
     }
 }

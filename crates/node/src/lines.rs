@@ -66,7 +66,7 @@ impl<E: Engine> Node<E> {
             return false;
         }
         if stream != STREAM && !self.reads_to_send(Topic(stream.0)) {
-            self.look_again(client);
+            self.look_again(client, Topic(stream.0));
             return false;
         }
         true

@@ -95,7 +95,7 @@ impl<E: Engine> Node<E> {
     pub(crate) fn primary_now(&self) -> Option<Primary> {
         //= G75
         let primary = self.view.as_ref()?.primary;
-        let cut_off = || matches!(self.engine.obstacle(self.now), Some(Obstacle::Quorum(_)));
+        let cut_off = || matches!(self.engine.obstacle(self.now), Some(Obstacle::Quorum(_) | Obstacle::Apart));
         Some(if primary == Primary::Yes && cut_off() { Primary::No } else { primary })
     }
 

@@ -128,13 +128,15 @@ impl<E: Engine> Node<E> {
             self.topics.waiting.extend(ahead);
             self.topics.changed = true;
         }
-        self.look_again(client);
+        self.look_again(client, topic);
         false
     }
 
     /// A client waits until what it needs is read.
-    pub(crate) fn look_again(&mut self, client: ClientId) {
-        self.clients.pause_until(self.now + LOOK, client);
+    pub(crate) fn look_again(&mut self, client: ClientId, topic: Topic) {
+        self.watch_waits();
+        let cause = self.engine.stalled(topic);
+        self.clients.pause_unread(self.now + LOOK, client, cause);
     }
 
     fn is_read(&self, topic: Topic) -> bool {
@@ -204,7 +206,10 @@ impl<E: Engine> Node<E> {
         }
         let (now, known) = (self.now, self.topics.waiting.len() + self.topics.used.len());
         self.topics.waiting.retain(|_, at| now.since(*at) < FORGOTTEN);
-        self.topics.used.retain(|_, at| now.since(*at) < USED_FOR);
+        //= MP74
+        let engine = &self.engine;
+        let needed = |topic: Topic| if engine.stalled(topic).is_some() { FORGOTTEN } else { USED_FOR };
+        self.topics.used.retain(|topic, at| now.since(*at) < needed(*topic));
         let forgot = self.topics.waiting.len() + self.topics.used.len() < known;
         if !std::mem::take(&mut self.topics.changed) && !forgot {
             return false;

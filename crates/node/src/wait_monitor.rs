@@ -45,7 +45,7 @@ impl<E: Engine> Node<E> {
         let obstacle = self.engine.obstacle(self.now).map(|obstacle| obstacle.wait());
         let cause = obstacle.or_else(|| self.engine.wait_cause());
         let waits = self.clients.tell_waiting(cause);
-        let cause = cause.or_else(|| self.clients.held_by());
+        let cause = cause.or_else(|| self.clients.first_cause());
         self.wait_monitor.at = (waits > Waits::No).then(|| self.now + CHECK_INTERVAL);
         let held = cause.filter(|_| waits == Waits::Long);
         //= G72

@@ -399,6 +399,11 @@ pub trait Engine {
         None
     }
 
+    /// What keeps anything new of a topic from coming, if something lasting does.
+    fn stalled(&self, _topic: Topic) -> Option<OrderWait> {
+        None
+    }
+
     /// Tells every [`Fact`], for status, metrics and tests. Exactly one of them is [`Fact::State`].
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact));
 }

@@ -14,16 +14,18 @@ pub enum Obstacle {
     Leaderless(Option<u16>),
     /// Fewer acceptors vote than it takes.
     Quorum(Box<LackingQuorum>),
+    /// The others have gone on in a view without this node, and it has not come to that in the order yet.
+    Apart,
     /// This node is leaving.
     Leaving,
 }
 
 impl Obstacle {
     /// The same as the cause of a wait.
-    pub const fn wait(&self) -> OrderWait {
+    pub fn wait(&self) -> OrderWait {
         match self {
-            Self::Membership | Self::Outside | Self::Leaderless(_) | Self::Leaving => OrderWait::Membership,
-            Self::Quorum(_) => OrderWait::Quorum,
+            Self::Membership | Self::Outside | Self::Leaderless(_) | Self::Apart | Self::Leaving => OrderWait::Membership,
+            Self::Quorum(lacking) => lacking.part.map_or(OrderWait::Quorum, OrderWait::Ring),
         }
     }
 
@@ -46,6 +48,7 @@ impl fmt::Display for Obstacle {
             Self::Leaderless(None) => f.write_str("no acceptor leads yet"),
             Self::Leaderless(Some(part)) => write!(f, "no acceptor leads ring {part} yet"),
             Self::Quorum(lacking) => lacking.fmt(f),
+            Self::Apart => f.write_str("the others have gone on without this node"),
             Self::Leaving => f.write_str("this daemon is leaving"),
         }
     }
@@ -146,6 +149,7 @@ mod tests {
              n5 has lost its votes"
         );
         assert_eq!((lacking.wait(), Obstacle::Leaving.wait()), (OrderWait::Quorum, OrderWait::Membership));
+        assert_eq!(lacking.clone().of_part(3).wait(), OrderWait::Ring(3));
         let first = LackingQuorum { begins: true, acceptors: 3, voting: 2, silent: nodes(&[3]), ..Default::default() };
         assert_eq!(
             first.to_string(),

@@ -82,6 +82,7 @@ const SLOW: u8 = 3;
 const SLOW_CLIENT: u8 = 4;
 const RETENTION: u8 = 5;
 const QUORUM: u8 = 6;
+const RING: u8 = 7;
 /// The flag of a group view whose group only members may send to.
 const CLOSED: u8 = 1;
 

@@ -53,6 +53,11 @@ fn waits(node: u16, told: &Told) -> Option<HeldBack> {
         let why = told.status.get("ready").map_or("too few acceptors run and vote", String::as_str);
         return Some(HeldBack { kind: "quorum", who: format!("n{node}"), why: why.to_owned() });
     }
+    if let Some(ring) = cause.strip_prefix("ring:") {
+        let trouble = told.status.get("trouble").map_or("it has no majority of its acceptors", String::as_str);
+        let why = format!("requests at n{node} wait for it: {trouble}");
+        return Some(HeldBack { kind: "ring", who: ring.into(), why });
+    }
     if cause == "retention" {
         let full = told.status.get("log_full").map_or("the log is full", String::as_str);
         return Some(HeldBack { kind: "log", who: format!("n{node}"), why: full.to_owned() });
@@ -150,6 +155,17 @@ mod tests {
                 "#ann#n1: 1.0 MiB wait for it to read them, and its groups wait if they are too many",
             ]
         );
+    }
+
+    #[test]
+    fn a_ring_without_a_majority_is_named_with_what_it_lacks() {
+        let mut look = look(0);
+        let told = look.daemons[0].told.as_mut().unwrap();
+        told.status.insert("requests_wait_for".into(), "ring:3".into());
+        told.status.insert("trouble".into(), "ring 3 has no majority of its acceptors: n4 is not reached".into());
+        let held = &of(&look)[0];
+        let why = "requests at n1 wait for it: ring 3 has no majority of its acceptors: n4 is not reached";
+        assert_eq!((held.kind, &*held.who, &*held.why), ("ring", "3", why));
     }
 
     #[test]

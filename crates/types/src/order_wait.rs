@@ -17,10 +17,12 @@ pub enum OrderWait {
     Quorum,
     /// Copies of programs, which have not kept what the log holds for them: it is as full as it may be.
     Retention,
+    /// The ring of this number, which has no majority of its acceptors.
+    Ring(u16),
 }
 
 impl OrderWait {
-    /// Its name in metrics; those of [`Self::Slow`] and [`Self::SlowClient`] name no node.
+    /// Its name in metrics; those of [`Self::Slow`] and [`Self::SlowClient`] name no node, that of [`Self::Ring`] no ring.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Window => "window",
@@ -29,16 +31,18 @@ impl OrderWait {
             Self::Slow(_) => "slow",
             Self::SlowClient(..) => "slow_client",
             Self::Retention => "retention",
+            Self::Ring(_) => "ring",
         }
     }
 }
 
-/// `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`.
+/// `window`, `membership`, `quorum`, `slow:n3`, `slow_client:c7@n3`, `retention`, `ring:3`.
 impl fmt::Display for OrderWait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slow(node) => write!(f, "slow:{node}"),
             Self::SlowClient(node, client) => write!(f, "slow_client:{client}@{node}"),
+            Self::Ring(ring) => write!(f, "ring:{ring}"),
             other => f.write_str(other.name()),
         }
     }

@@ -480,7 +480,7 @@ pub const LABELLED: [(&str, &str, &str); 4] = [
         "requests_waited_",
         "cause",
         "Times, 20 a second at most, that requests of native clients had waited for 50 ms or more. Normal: window grows \
-         under full load, membership when daemons come or go; slow, slow_client and retention stay at 0.",
+         under full load, membership when daemons come or go; slow, slow_client, retention and ring stay at 0.",
     ),
     (
         "datagrams_rejected_",

@@ -24,6 +24,8 @@ pub(crate) struct ClientRecord {
     pub slow: SlowState,
     /// Its next request waits for this client, which does not read.
     pub waits_for: Option<OrderWait>,
+    /// Its next request waits until something is read here, and this keeps that from being read.
+    pub unread_for: Option<OrderWait>,
     /// Who it is, for the log.
     pub identity: String,
     /// What its output costs.
@@ -48,6 +50,7 @@ impl ClientRecord {
             terms: SlowTerms::new(SlowPolicy::Disconnect, None, limits),
             slow: SlowState::default(),
             waits_for: None,
+            unread_for: None,
             identity: String::new(),
             charge: 0,
             cut: false,

@@ -192,11 +192,11 @@ impl Sessions {
         let waiting: Vec<_> = waiting.map(|(client, _)| *client).collect();
         let mut most = Waits::No;
         for client in waiting {
-            let held = self.all.get(&client).and_then(|entry| entry.waits_for);
+            let held = self.all.get(&client).and_then(|entry| entry.waits_for.or(entry.unread_for));
             let cause = held.or(cause);
             self.tell_with(client, |session| most = most.max(session.tell_waiting(cause)));
         }
-        if let Some(cause) = cause.or_else(|| self.held_by()).filter(|_| most == Waits::Long) {
+        if let Some(cause) = cause.or_else(|| self.first_cause()).filter(|_| most == Waits::Long) {
             *self.counts.waits.entry(cause.name()).or_default() += 1;
         }
         most

@@ -1,7 +1,7 @@
 //! Who of the clients waits, and what for: room in the engine, time for answers, room for a frame.
 use super::Sessions;
 use crate::clients::entry::ClientRecord;
-use consort_types::{ClientId, Instant};
+use consort_types::{ClientId, Instant, OrderWait};
 use std::collections::BTreeMap;
 
 impl Sessions {
@@ -51,6 +51,14 @@ impl Sessions {
         if self.set_paused(client) {
             self.paused_until.insert((until, client));
         }
+    }
+
+    /// The same until what it needs is read here, which this keeps from being read.
+    pub(crate) fn pause_unread(&mut self, until: Instant, client: ClientId, cause: Option<OrderWait>) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.unread_for = cause;
+        }
+        self.pause_until(until, client);
     }
 
     /// Pauses a client until it is taken up again.
@@ -108,5 +116,6 @@ impl Sessions {
 
 /// Takes a client's pause from it; false if it has gone.
 fn go_on(all: &mut BTreeMap<ClientId, ClientRecord>, client: ClientId) -> bool {
-    all.get_mut(&client).map(|entry| entry.paused = false).is_some()
+    let entry = all.get_mut(&client);
+    entry.map(|entry| (entry.paused, entry.unread_for) = (false, None)).is_some()
 }

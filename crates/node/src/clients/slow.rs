@@ -290,6 +290,11 @@ impl Sessions {
         self.slow.held.iter().find_map(|client| self.all.get(client)?.waits_for)
     }
 
+    /// What a client waits for, if one waits for something else than the order.
+    pub(crate) fn first_cause(&self) -> Option<OrderWait> {
+        self.held_by().or_else(|| self.all.values().find_map(|entry| entry.unread_for))
+    }
+
     /// Who is made to leave its groups.
     pub(crate) const fn demotions(&mut self) -> &mut Demotions {
         &mut self.slow.demotions

@@ -11,7 +11,7 @@ use consort_types::{
     Service, Ticket, View, ViewCause, ViewId, ViewKind,
 };
 use consort_wire::Reader;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub(super) const TICK: Duration = Duration::from_millis(1);
 
@@ -101,6 +101,8 @@ pub(super) struct Sequencer {
     /// What this node reads, and whether all of that comes.
     pub reading: Option<Vec<Topic>>,
     pub is_read: bool,
+    /// What keeps a topic from bringing anything.
+    pub stalled: BTreeMap<Topic, OrderWait>,
     tick: Option<Instant>,
     outputs: VecDeque<Output<Numbered>>,
 }
@@ -143,6 +145,7 @@ impl Sequencer {
             topics: Vec::new(),
             reading: None,
             is_read: true,
+            stalled: BTreeMap::new(),
             tick: None,
             outputs: VecDeque::new(),
         }
@@ -283,6 +286,10 @@ impl Engine for Sequencer {
 
     fn reads(&self, topic: Topic) -> bool {
         self.reading.as_ref().is_none_or(|reading| self.is_read && reading.contains(&topic))
+    }
+
+    fn stalled(&self, topic: Topic) -> Option<OrderWait> {
+        self.stalled.get(&topic).copied()
     }
 
     fn handle_packet(&mut self, _now: Instant, _arrival: Arrival, packet: Numbered) {

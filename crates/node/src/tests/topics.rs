@@ -2,8 +2,9 @@
 use super::*;
 use crate::streams::{GroupStreams, StreamGroups};
 use consort_group::PrivateName;
-use consort_order::Topic;
-use consort_types::{Duration, OrderStream};
+use consort_order::{Obstacle, Topic};
+use consort_session::WaitNotice;
+use consort_types::{Duration, OrderStream, OrderWait};
 
 /// Two nodes that are spared what they do not read.
 fn world() -> World {
@@ -243,4 +244,50 @@ fn a_stream_is_read_for_those_who_are_in_its_groups_or_send_there() {
     world.now += Duration::from_secs(31);
     world.multicast(bob, &["b1"], "three");
     assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![2], vec![Topic(2)]), "nobody is in, nobody sends");
+}
+
+#[test]
+fn a_stream_that_brings_nothing_is_left_soon_and_named_to_those_who_wait_for_it() {
+    //= MP74 test
+    //= MP82 test
+    let mut world = apart();
+    let (bob, eve) = (world.connect(0, "bob"), world.connect(0, "eve"));
+    world.multicast(bob, &["b1"], "one");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![2], vec![Topic(2)]));
+    world.now += Duration::from_secs(3);
+    world.multicast(eve, &["a1"], "two");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![1], vec![Topic(1), Topic(2)]));
+    world.nodes[0].engine.stalled.insert(Topic(2), OrderWait::Ring(2));
+    world.multicast(eve, &["a1"], "three");
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![1], vec![Topic(1)]), "no client is in it");
+    // A client that would send there learns why that waits, and it is wanted while a client would.
+    world.nodes[0].engine.is_read = false;
+    world.multicast(bob, &["b1"], "four");
+    for _ in 0..200 {
+        world.now += Duration::from_millis(20);
+        world.settle();
+    }
+    assert_eq!((streams(&mut world, 0), reading(&world, 0)), (vec![], vec![Topic(1), Topic(2)]));
+    let told = |at: usize| {
+        let events = world.programs[at].events.iter();
+        let told = events.filter_map(|event| if let DaemonEvent::Waiting(told) = event { Some(*told) } else { None });
+        told.collect::<Vec<_>>()
+    };
+    assert_eq!((told(bob), told(eve)), (vec![WaitNotice { up_to: 2, cause: OrderWait::Ring(2) }], vec![]));
+    world.nodes[0].engine.stalled.clear();
+    world.nodes[0].engine.is_read = true;
+    world.now += Duration::from_millis(10);
+    assert_eq!(streams(&mut world, 0), [2]);
+}
+
+#[test]
+fn a_node_that_the_others_left_out_does_not_call_its_view_primary() {
+    //= MP82 test
+    let mut world = World::new(1, Limits::default());
+    world.settle();
+    let told = |world: &World, key: &str| world.nodes[0].status().into_iter().find(|(name, _)| name == key).unwrap().1;
+    assert_eq!(told(&world, "ready"), "yes");
+    world.nodes[0].engine.obstacle = Some(Obstacle::Apart);
+    assert_eq!(told(&world, "ready"), "the others have gone on without this node");
+    assert_eq!(told(&world, "primary"), "no");
 }

@@ -2,7 +2,8 @@
 use super::{
     CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, INCARNATION,
     MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
-    PROGRESS, Placement, Progress, QUORUM, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, SLOW, SLOW_CLIENT,
+    PROGRESS, Placement, Progress, QUORUM, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, RING, SLOW,
+    SLOW_CLIENT,
     STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::copies::read_copies;
@@ -186,6 +187,7 @@ fn read_waiting(reader: &mut Reader<'_>) -> Result<WaitNotice, Malformed> {
         (MEMBERSHIP, 0) => OrderWait::Membership,
         (RETENTION, 0) => OrderWait::Retention,
         (QUORUM, 0) => OrderWait::Quorum,
+        (RING, ring @ 1..) => OrderWait::Ring(ring),
         (SLOW, node) => OrderWait::Slow(NodeId(node)),
         (SLOW_CLIENT, node) => OrderWait::SlowClient(NodeId(node), ClientId(reader.u32("client")?)),
         _ => return Err(reader.bad("cause")),

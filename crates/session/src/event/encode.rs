@@ -2,8 +2,8 @@
 use super::{
     BATCH, CLOSED, CONFIRM, DISCONNECT, GROUP_SIGNAL, GROUP_VIEW, HEARTBEAT, INCARNATION, MEMBERSHIP, MESSAGE, OFFER,
     OFFER_LEN, PLACED, PLACED_BATCH, PLACED_BATCH_LEN, PLACED_LEN, PONG, PROGRESS, Progress, QUORUM, READ_BATCH,
-    READ_MESSAGE, REFUSED, RETENTION, REVOKE, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice,
-    Welcome,
+    READ_MESSAGE, REFUSED, RETENTION, REVOKE, RING, SLOW, SLOW_CLIENT, STATUS, VIEW, WAITING, WELCOME, WINDOW,
+    WaitNotice, Welcome,
 };
 use crate::frame::{self, HEAD_LEN};
 use crate::output::FrameQueue;
@@ -231,6 +231,7 @@ pub(crate) fn put_waiting(out: &mut BytesMut, waiting: WaitNotice) {
         OrderWait::SlowClient(node, client) => (SLOW_CLIENT, node.0, Some(client)),
         OrderWait::Retention => (RETENTION, 0, None),
         OrderWait::Quorum => (QUORUM, 0, None),
+        OrderWait::Ring(ring) => (RING, ring, None),
     };
     frame::put(out, WAITING, |out| {
         out.put_u64(waiting.up_to);

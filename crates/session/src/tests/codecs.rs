@@ -234,14 +234,13 @@ fn every_event_reads_back() {
 fn every_cause_of_waiting_reads_back_and_others_are_refused() {
     let slow = [OrderWait::Slow(NodeId(0)), OrderWait::Slow(NodeId(u16::MAX))];
     let client = OrderWait::SlowClient(NodeId(3), ClientId(u32::MAX));
-    for cause in [OrderWait::Window, OrderWait::Membership, OrderWait::Quorum, OrderWait::Retention, client]
-        .into_iter()
-        .chain(slow)
-    {
+    let others = [OrderWait::Window, OrderWait::Membership, OrderWait::Quorum, OrderWait::Retention];
+    let more = [OrderWait::Ring(u16::MAX), client];
+    for cause in others.into_iter().chain(more).chain(slow) {
         let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
-    for (cause, node) in [(0, 0), (1, 3), (2, 3), (6, 0), (255, 0)] {
+    for (cause, node) in [(0, 0), (1, 3), (2, 3), (6, 0), (7, 0), (255, 0)] {
         let body = [&[0; 8][..], &[cause, 0, node]].concat();
         assert_eq!(DaemonEvent::decode(0x8f, body.into()).unwrap_err().what, "cause");
     }
