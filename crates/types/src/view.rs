@@ -118,6 +118,11 @@ pub enum ViewCause {
         /// Which.
         nodes: Vec<NodeId>,
     },
+    /// These nodes wait for a part of the order that does not come, and have the others go on.
+    HeldUp {
+        /// Which.
+        nodes: Vec<NodeId>,
+    },
     /// These nodes said good-bye.
     Left {
         /// Which.
@@ -197,6 +202,7 @@ impl fmt::Display for ViewCause {
             Self::Deaf { nodes } => list(f, nodes, "did not receive what the others received"),
             Self::Asked { node } => write!(f, "{node} asked for a new view"),
             Self::Apart { nodes } => list(f, nodes, "went another way"),
+            Self::HeldUp { nodes } => list(f, nodes, "waited for a ring that decides nothing"),
             Self::Left { nodes } => list(f, nodes, "left"),
             Self::Restarted { nodes } => list(f, nodes, "restarted"),
             Self::Outdated { incarnations } => {

@@ -237,6 +237,17 @@ impl<S: LogState> Merge<S> {
         counts.min_by_key(|(ring, input)| (input.slot(), more(input), **ring)).map(|(ring, _)| *ring)
     }
 
+    /// The ring that what is decided in others waits for: it has come the least far. `None` where nothing waits for a ring.
+    pub fn held_up_by(&self) -> Option<RingId> {
+        let merged = || self.inputs.iter().filter(|(_, input)| matches!(input.part, Part::Merged { .. }));
+        let first = |has_item: bool| {
+            let some = merged().filter(move |(_, input)| input.has_item() == has_item);
+            some.map(|(ring, input)| (input.slot(), *ring)).min()
+        };
+        let (ready, idle) = (first(true)?, first(false)?);
+        (idle < ready).then_some(idle.1)
+    }
+
     /// The rings that hold up what could be handed out, and how far each must come, so that all goes that is decided now.
     /// None where nothing waits. `filled` says which slot of a ring an item filled last.
     pub fn waits(&self, filled: impl Fn(RingId) -> Slot) -> Vec<Wait> {

@@ -22,5 +22,9 @@ consort_types::mutants!(
     TurnsOutliveViews "holds over a view what waits for its turn",
     PlacesRunOn "counts positions on over a view",
     ViewsOfAnyRing "changes its view where any ring does",
+    DeadRingsAwaited "stays in the views though a ring that it reads brings nothing",
+    BackBeforePassed "comes back before it has passed the views that it is not in",
+    DeadRingsMerged "begins to read a ring that has no majority",
+    AnyRingEndsAll "ends its incarnation where the log of a ring is lost that it has yet to read",
     ReadTooSoon "takes a ring for read before it has come to where it counts",
 );

@@ -169,6 +169,8 @@ pub struct Beat {
     pub acceptor: Acceptance,
     /// Whether the sender is leaving.
     pub leaving: bool,
+    /// Whether it does so only because it has other logs to read first.
+    pub reserved: bool,
     /// Whether its disk has kept nothing for a while of what it was given, so that it neither promises nor votes.
     pub hangs: bool,
     /// What it has promised, or the latest ballot it knows.
@@ -249,7 +251,8 @@ const DECLARE_LEAST: usize = 10;
 const PROGRAM_LEAST: usize = 2 + 8 + 2 + SEAT_LEAST;
 const SEAT_LEAST: usize = 2 + 8 + 16;
 const LEAVING: u8 = 8;
-const HANGS: u8 = 16;
+const RESERVED: u8 = 16;
+const HANGS: u8 = 32;
 
 /// More than any instance, round, view or turn ever has: sums with them do not overflow.
 const NUMBER_MAX: u64 = 1 << 62;
@@ -601,7 +604,8 @@ fn read_told(reader: &mut Reader<'_>) -> Result<Told, Malformed> {
 impl Beat {
     fn encode(&self, out: &mut BytesMut) {
         out.put_u64(self.number);
-        let flags = if self.leaving { LEAVING } else { 0 } | if self.hangs { HANGS } else { 0 };
+        let flag = |flag: u8, is_set: bool| if is_set { flag } else { 0 };
+        let flags = flag(LEAVING, self.leaving) | flag(RESERVED, self.reserved) | flag(HANGS, self.hangs);
         out.put_u8(self.acceptor as u8 | flags);
         put_ballot(out, self.promised);
         out.put_u64(self.next);
@@ -627,7 +631,7 @@ impl Beat {
 
     fn decode(mut reader: Reader<'_>, bytes: &Bytes) -> Result<Self, Malformed> {
         let (number, flags) = (reader.u64("number")?, reader.u8("flags")?);
-        let acceptor = match flags & !(LEAVING | HANGS) {
+        let acceptor = match flags & !(LEAVING | RESERVED | HANGS) {
             0 => Acceptance::None,
             1 => Acceptance::Blank,
             2 => Acceptance::Fresh,
@@ -657,6 +661,7 @@ impl Beat {
             number,
             acceptor,
             leaving: flags & LEAVING != 0,
+            reserved: flags & RESERVED != 0,
             hangs: flags & HANGS != 0,
             promised,
             next,

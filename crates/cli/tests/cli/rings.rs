@@ -1,7 +1,7 @@
 //! Real daemons whose groups live on many rings: one merged order, whichever ring carries what.
 
 use crate::cluster::{Cluster, PATIENCE, in_order_of_senders};
-use crate::support::wait_until;
+use crate::support::{World, free_port, wait_until};
 use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
 use std::thread::{self, JoinHandle};
 
@@ -175,4 +175,94 @@ fn a_ring_without_a_majority_holds_up_all_and_is_named() {
     assert!(told.contains("ring 2: 1 of 1 acceptors must run and vote, and 0 do: n3 does not answer"), "{told}");
     assert!(told.contains("ring 2: merged "), "{told}");
     assert!(told.contains(", others wait for it since "), "{told}");
+}
+
+/// Five daemons that read by groups. Nodes 1 to 3 keep the ring of the views and that of `eu.*`, nodes 3 to 5 that of `us.*`.
+fn five_that_read_by_groups() -> Cluster {
+    let world = World::new();
+    let nodes = (1..=5).map(|id| format!("[[node]]\nid = {id}\naddress = \"127.0.0.1:{}\"\n", free_port()));
+    let (nodes, head) = (nodes.collect::<String>(), format!("cluster = \"{}\"", world.cluster));
+    let ring = |id: u16, acceptors: &str, more: &str| format!("[[ring]]\nid = {id}\nacceptors = {acceptors}\n{more}\n");
+    let rings = [
+        ring(1, "[1, 2, 3]", "global = true"),
+        ring(2, "[1, 2, 3]", "groups = [\"eu.*\"]"),
+        ring(3, "[3, 4, 5]", "groups = [\"us.*\"]"),
+    ];
+    let text = format!(
+        "{head}\nprotocol = \"multiring-paxos\"\nmulticast = \"239.192.1.7:{}\"\n[sessions]\nretain = 0\n\
+         [paxos]\nreads = \"groups\"\n{nodes}{}",
+        free_port(),
+        rings.concat()
+    );
+    let cluster = Cluster::out_of(world, &text, 5);
+    wait_until("all are in one view", || (0..5).all(|at| cluster.members(at) == 5));
+    cluster
+}
+
+/// Receives messages until this one.
+fn receives(client: &mut Client, wanted: &str) {
+    loop {
+        match client.receive(PATIENCE).unwrap_or_else(|error| panic!("{wanted}: {error}")) {
+            Some(Event::Message(message)) if message.payload() == wanted.as_bytes() => return,
+            Some(_) => {}
+            None => panic!("{wanted} does not come"),
+        }
+    }
+}
+
+fn member_of(address: &Address, group: &str) -> Client {
+    let mut client = connect(address);
+    client.join(&groups(&[group])[0]).unwrap();
+    while !matches!(client.receive(PATIENCE).unwrap(), Some(Event::GroupView(_))) {}
+    client
+}
+
+#[test]
+fn a_ring_without_a_majority_holds_up_only_its_readers() {
+    //= MP79 test
+    //= MP80 test
+    let mut cluster = five_that_read_by_groups();
+    let mut eu = member_of(&cluster.address(0), "eu.a");
+    let mut us = member_of(&cluster.address(2), "us.a");
+    say(&cluster.address(1), "before", &["eu.a"], 1);
+    say(&cluster.address(4), "before", &["us.a"], 1);
+    // So node 1 reads that ring for a while, too.
+    say(&cluster.address(0), "here", &["us.a"], 1);
+    receives(&mut eu, "before 1");
+    receives(&mut us, "before 1");
+    [3, 4].into_iter().for_each(|at| cluster.kill(at));
+    cluster.end(1);
+    cluster.start(1);
+    let name = cluster.world.cluster.clone();
+    let send = |cluster: &Cluster, words: &[&str]| {
+        let words: Vec<_> = ["send", "--cluster", &name].into_iter().chain(words.iter().copied()).collect();
+        cluster.world.run(&words)
+    };
+    for node in ["1", "2"] {
+        let sent = send(&cluster, &["--node", node, "--group", "eu.a", "--timeout", "8s", &format!("without {node}")]);
+        assert_eq!(sent.code, 0, "{}", sent.errors);
+        receives(&mut eu, &format!("without {node}"));
+    }
+    let others = cluster.world.run(&["explain", "--cluster", &name, "--node", "1"]).out;
+    assert!(others.contains("n3 waited for a ring that decides nothing"), "{others}");
+    // Who reads the ring says what it lacks, and so does one that is to read it.
+    let told = |cluster: &Cluster, command: &str, node: &str| {
+        cluster.world.run(&[command, "--cluster", &name, "--node", node]).out
+    };
+    let lacks = "ring 3 has no majority of its acceptors: n4 and n5 are not reached";
+    let explained = told(&cluster, "explain", "3");
+    assert!(explained.contains(lacks) && explained.contains("not in the view of the others"), "{explained}");
+    assert!(told(&cluster, "status", "3").contains(lacks), "{}", told(&cluster, "status", "3"));
+    let sent = send(&cluster, &["--node", "1", "--group", "us.b", "--timeout", "2s", "lost"]);
+    assert_eq!(sent.code, 5, "{}", sent.errors);
+    assert!(sent.errors.contains("ring 3 has no majority"), "{}", sent.errors);
+    cluster.start(3);
+    let needed = "n4 has started without its log, and n5 is not reached";
+    wait_until("what is needed still is said", || told(&cluster, "explain", "3").contains(needed));
+    cluster.start(4);
+    wait_until("all are in one view", || (0..5).all(|at| cluster.members(at) == 5));
+    say(&cluster.address(0), "after", &["us.a"], 1);
+    // Node 1 has handed out nothing of the ring that is lost: its clients are where they were.
+    say(&cluster.address(4), "after", &["eu.a"], 1);
+    receives(&mut eu, "after 1");
 }

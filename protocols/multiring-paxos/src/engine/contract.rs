@@ -83,6 +83,7 @@ impl Engine for MultiRingPaxos {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.rings.values_mut().for_each(|ring| ring.handle_timeout(now));
+        self.look_for_majorities(now);
         self.skip_on(now);
         self.settle(now);
     }
@@ -150,10 +151,16 @@ impl Engine for MultiRingPaxos {
         of_votes
             .min_by_key(|obstacle| matches!(obstacle, Obstacle::Leaderless(_)))
             .or_else(|| self.inside.is_none().then_some(Obstacle::Outside))
+            .or_else(|| self.is_apart().then_some(Obstacle::Apart))
     }
 
     fn wait_cause(&self) -> Option<OrderWait> {
-        (!self.outgoing.is_empty()).then_some(OrderWait::Window)
+        (!self.outgoing.is_empty()).then(|| self.cause_of_waits())
+    }
+
+    fn stalled(&self, topic: Topic) -> Option<OrderWait> {
+        let ring = u8::try_from(topic.0).ok().map(RingId)?;
+        self.dead_rings.contains_key(&ring).then_some(OrderWait::Ring(ring.0.into()))
     }
 
     fn observe(&self, now: Instant, see: &mut dyn FnMut(Fact)) {
@@ -166,6 +173,7 @@ impl Engine for MultiRingPaxos {
             });
         }
         see(Fact::State(self.describe()));
+        self.trouble(now).into_iter().for_each(|trouble| see(Fact::Trouble(trouble)));
         self.each_part(now, see);
     }
 }

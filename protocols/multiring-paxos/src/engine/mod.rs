@@ -12,10 +12,12 @@ use consort_order::{Engine, Output};
 use consort_paxos::Paxos;
 use consort_paxos::learner::Checkpoint;
 use consort_types::{Duration, Incarnation, Instant, MemberId, Position, Service, View, ViewId};
+use dead_rings::{DeadRings, HoldUp};
 use reading::Reading;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 mod contract;
+mod dead_rings;
 mod merging;
 mod reading;
 mod restart;
@@ -57,6 +59,9 @@ pub struct MultiRingPaxos {
     paces: BTreeMap<RingId, Pace>,
     /// Rings that messages wait for.
     waits: BTreeMap<RingId, Waiting>,
+    hold_up: HoldUp,
+    /// Those that lack a majority of their acceptors, as far as this node knows.
+    dead_rings: DeadRings,
     output: VecDeque<Output<Packet>>,
     counters: Counters,
 }
@@ -155,6 +160,8 @@ impl MultiRingPaxos {
             clock: SlotClock::default(),
             paces: readings.keys().map(|ring| (*ring, Pace::default())).collect(),
             waits: BTreeMap::new(),
+            hold_up: HoldUp::default(),
+            dead_rings: DeadRings::default(),
             output: VecDeque::new(),
             counters: Counters::default(),
             rings,
@@ -187,6 +194,7 @@ impl MultiRingPaxos {
             }
         }
         self.ask_for_slots(now);
+        self.note_hold_up(now);
         self.ask_to_be_let_in(now);
         self.leave_on(now);
         if self.outgoing.has_room_again() {
@@ -200,10 +208,10 @@ impl MultiRingPaxos {
         //= MP55
         let caught_up = self.reads_enough() && self.read_rings().all(|ring| ring.is_caught_up(now));
         self.ask_at_first(now, caught_up);
-        let asked = self.asked;
+        //= MP79
+        let may_be_in = self.asked && !self.hold_up.keeps_apart();
         if let Some(global) = self.rings.get_mut(&self.config.global) {
-            let is_in = asked && global.members().is_some();
-            global.reserve(!(asked && caught_up || is_in));
+            global.reserve(!(may_be_in && (caught_up || global.members().is_some())));
         }
     }
 

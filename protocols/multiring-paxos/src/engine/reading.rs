@@ -12,13 +12,14 @@ use consort_types::Instant;
 /// | from | to | when |
 /// |---|---|---|
 /// | `Unread` | `Seeking` | it is to be read; who does not vote there begins to take part |
-/// | `Seeking` | `Nearing` | the end of its log is known, and further than what is handed out: it is merged from there |
+/// | `Seeking` | `Nearing` | it has a majority, and its end is known and further than what is handed out: it is merged from there |
 /// | `Nearing` | `Read` | it and the global ring have come to where it counts |
 /// | `Seeking`, `Nearing`, `Read` | `Leaving` | it is not to be read, and nothing of this node's is under way there |
 /// | `Leaving` | `Unread` | no view of it has this node, or this node votes there |
 /// | `Leaving` | `Seeking` | it is to be read after all |
 /// | `Nearing`, `Read` | `Seeking` | the merge begins anew before this node is let in |
 /// | `Nearing` | `Seeking` | its log is not retained any more where the merge stands |
+/// | any but `Read` | `Unread` | its log is lost, and this node does not vote there |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reading {
     Unread,
@@ -103,6 +104,10 @@ impl MultiRingPaxos {
     fn begin_to_merge(&mut self, now: Instant, ring: RingId) -> Option<Reading> {
         //= MP70
         let engine = self.rings.get(&ring).filter(|engine| engine.is_caught_up(now) && self.is_ahead(engine))?;
+        //= MP80
+        if engine.lacks(now).is_some() && !crate::mutated!(self.config, DeadRingsMerged) {
+            return None;
+        }
         let from = self.merge.begin(ring, engine.learner().head().clone());
         Some(Reading::Nearing { from })
     }
@@ -195,6 +200,23 @@ impl MultiRingPaxos {
             self.readings.insert(ring, Reading::Seeking);
         }
         nearing
+    }
+
+    /// Whether a ring's log may end without this node: nothing of it was handed out here, and no vote given.
+    pub(super) fn may_forget(&self, ring: RingId) -> bool {
+        //= MP81
+        let read =
+            self.config.reads == Reads::All || self.is_read(ring) || crate::mutated!(self.config, AnyRingEndsAll);
+        !read && !self.votes_in(ring)
+    }
+
+    /// The ring is taken up again in its next log, if it is to be read still.
+    pub(super) fn forget_ring(&mut self, ring: RingId) {
+        //= MP81
+        self.merge.end_reading(ring);
+        self.rings.remove(&ring);
+        self.waits.remove(&ring);
+        self.readings.insert(ring, Reading::Unread);
     }
 
     /// Whether all is read that has to be before this node may be let in: all rings where nothing was said of them, and those

@@ -1,7 +1,7 @@
 //! What a node tells of its rings and of their merge.
 use super::{MultiRingPaxos, Reading};
 use crate::slot::RingId;
-use consort_order::{Fact, each_counter, state_of};
+use consort_order::{Engine, Fact, each_counter, state_of};
 use consort_paxos::Paxos;
 use consort_types::Instant;
 use std::collections::BTreeMap;
@@ -32,7 +32,11 @@ impl MultiRingPaxos {
             self.waits.iter().filter(|(ring, waiting)| waiting.slot.is_some() && self.is_read(**ring)).collect();
         let waits: Vec<_> = waits.iter().map(|(ring, _)| ring.to_string()).collect();
         let waits = if waits.is_empty() { "for no ring".into() } else { format!("for {}", waits.join(", ")) };
-        let place = if self.inside.is_some() { "in" } else { "outside" };
+        let place = match self.inside {
+            Some(_) if self.is_apart() => "apart from the others in",
+            Some(_) => "in",
+            None => "outside",
+        };
         let leads = self.rings.iter().filter(|(_, ring)| ring.leader() == Some(self.me.node));
         let leads: Vec<_> = leads.map(|(id, _)| id.to_string()).collect();
         let leads = if leads.is_empty() { "no ring".into() } else { leads.join(", ") };
@@ -77,6 +81,6 @@ impl MultiRingPaxos {
             Some(Reading::Read) => format!("merged {merged} of {next}, {waits}"),
             reading => reading.map_or("", Reading::told).into(),
         };
-        format!("{global}{merged}; {}", state_of(ring, now))
+        format!("{global}{merged}; {}{}", self.lacks(id), state_of(ring, now))
     }
 }

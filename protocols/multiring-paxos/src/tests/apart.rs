@@ -8,30 +8,32 @@ use consort_types::{MemberId, Position, ViewId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A cluster, and what its nodes need. Words of messages: `r2` is said in ring 2, `j2` joins a group there, `l2` leaves it.
-struct Apart {
-    cluster: Cluster,
-    wanted: Vec<BTreeSet<u16>>,
+pub struct Apart {
+    pub cluster: Cluster,
+    pub wanted: Vec<BTreeSet<u16>>,
     /// The groups that each node is in or on its way into, and in which incarnation.
     members: BTreeMap<(u16, u16), u64>,
     joins: u64,
+    /// Whether some node read a ring that lacked a majority.
+    pub dead_rings: u64,
 }
 
 impl Apart {
-    fn over(cluster: Cluster) -> Self {
+    pub fn over(cluster: Cluster) -> Self {
         let nodes = usize::from(cluster.nodes());
-        Self { cluster, wanted: vec![BTreeSet::new(); nodes], members: BTreeMap::new(), joins: 0 }
+        Self { cluster, wanted: vec![BTreeSet::new(); nodes], members: BTreeMap::new(), joins: 0, dead_rings: 0 }
     }
 
     fn incarnation(&self, node: u16) -> u64 {
         self.cluster.hosts[usize::from(node)].incarnation
     }
 
-    fn reads(&self, node: u16, ring: u16) -> bool {
+    pub fn reads(&self, node: u16, ring: u16) -> bool {
         let host = &self.cluster.hosts[usize::from(node)];
         host.up && self.wanted[usize::from(node)].contains(&ring) && host.engine.reads(Topic(ring))
     }
 
-    fn want(&mut self, node: u16, ring: u16, wants: bool) {
+    pub fn want(&mut self, node: u16, ring: u16, wants: bool) {
         let member = self.members.get(&(node, ring)) == Some(&self.incarnation(node));
         let wanted = &mut self.wanted[usize::from(node)];
         let changed = if wants { wanted.insert(ring) } else { !member && wanted.remove(&ring) };
@@ -41,13 +43,13 @@ impl Apart {
     }
 
     /// A node that began anew is told what it needs.
-    fn remind(&mut self) {
+    pub fn remind(&mut self) {
         for node in 0..self.cluster.nodes() {
             self.cluster.read(node, &self.wanted[usize::from(node)]);
         }
     }
 
-    fn join(&mut self, node: u16, ring: u16) {
+    pub fn join(&mut self, node: u16, ring: u16) {
         let incarnation = self.incarnation(node);
         let joined = self.members.get(&(node, ring)) == Some(&incarnation);
         if self.reads(node, ring) && !joined && self.cluster.submit_as(node, 0, &format!("j{ring}"), 0) {
@@ -63,13 +65,13 @@ impl Apart {
         self.members.remove(&(node, ring));
     }
 
-    fn say(&mut self, node: u16, ring: u16, len: usize) {
+    pub fn say(&mut self, node: u16, ring: u16, len: usize) {
         if self.reads(node, ring) {
             self.cluster.submit_as(node, ring, &format!("r{ring}"), len);
         }
     }
 
-    fn step(&mut self) {
+    pub fn step(&mut self) {
         let (nodes, rings) = (u64::from(self.cluster.nodes()), self.cluster.config.rings.len() as u64);
         let rng = &mut self.cluster.rng;
         let (node, ring) = (rng.below(nodes) as u16, rng.between(1, rings) as u16);
@@ -85,7 +87,7 @@ impl Apart {
     }
 
     /// Who is in a group is given all of its ring in the views that it is in, from its join to the last that it was given.
-    fn judge(&self) {
+    pub fn judge(&self) {
         //= MP70 test
         //= MP71 test
         //= MP73 test
@@ -145,6 +147,9 @@ fn run(seed: u64) -> Apart {
     }
     apart.cluster.cuts.clear();
     apart.cluster.loss = 0.0;
+    if apart.cluster.rng.chance(0.5) {
+        super::dead_rings::lack_a_majority_for_a_while(&mut apart);
+    }
     (0..apart.cluster.nodes()).for_each(|node| apart.cluster.restart(node));
     apart.cluster.run(50);
     apart.remind();
@@ -167,18 +172,19 @@ fn run(seed: u64) -> Apart {
 fn who_joins_a_group_of_a_ring_is_given_all_of_it_whatever_goes_wrong() {
     let read = |name: &str, other| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(other);
     let first: u64 = read("FIRST_SEED", 1);
-    let (mut deliveries, mut joins, seeds) = (0, 0, read("CLUSTERS", 80));
+    let (mut deliveries, mut joins, mut dead, seeds) = (0, 0, 0, read("CLUSTERS", 80));
     for seed in first..first + seeds {
         match std::panic::catch_unwind(|| run(seed)) {
             Ok(apart) => {
                 deliveries += apart.cluster.deliveries;
                 joins += apart.joins;
+                dead += apart.dead_rings;
             }
             Err(_) => panic!("seed {seed}"),
         }
     }
-    println!("{seeds} clusters, {deliveries} deliveries, {joins} joins");
-    assert!(joins > seeds && deliveries > 20 * seeds, "it tries what it is for");
+    println!("{seeds} clusters, {deliveries} deliveries, {joins} joins, {dead} with readers of dead rings");
+    assert!(joins > seeds && dead > seeds / 20 && deliveries > 20 * seeds, "it tries what it is for");
 }
 
 /// Four nodes of which three vote in both rings; the first of them is global.

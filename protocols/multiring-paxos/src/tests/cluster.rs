@@ -1,8 +1,9 @@
 //! Whole engines over links that break and lose what was in flight, and hosts that crash and forget.
 use crate::config::{Config, Reads, Ring};
 use crate::engine::MultiRingPaxos;
-use crate::packet::Packet;
-use crate::slot::RingId;
+use crate::pace::Wanted;
+use crate::packet::{Content, Packet};
+use crate::slot::{RingId, Slot};
 use bytes::Bytes;
 use consort_order::{Arrival, Delivery, Destination, Engine, Lane, Link, Output, Refused, Submission, Topic};
 use consort_types::{
@@ -23,7 +24,7 @@ pub struct Host {
     pub incarnation: u64,
     pub up: bool,
     /// The view that it is in, and what it was given in it.
-    view: Option<ViewId>,
+    pub view: Option<ViewId>,
     last: Position,
     /// What it has submitted in this incarnation and not been given.
     pub owed: BTreeSet<String>,
@@ -31,6 +32,10 @@ pub struct Host {
     woken: Option<Instant>,
     /// What it takes along into its next incarnation.
     records: Vec<Bytes>,
+    /// The members of its view, whether that is primary, and how many views it was in.
+    pub members: Vec<u16>,
+    pub is_primary: bool,
+    pub views: u64,
 }
 
 pub struct Cluster {
@@ -90,6 +95,9 @@ impl Cluster {
             sent: 0,
             woken: None,
             records: Vec::new(),
+            members: Vec::new(),
+            is_primary: false,
+            views: 0,
         };
         let mut cluster = Self {
             now: 0,
@@ -211,6 +219,10 @@ impl Cluster {
                 Output::Send { to: Destination::One(to), lane, packet } => self.carry(me, to.0, lane, packet),
                 Output::Deliver(delivery) => self.on_delivery(node, &delivery),
                 Output::Install(view) => self.on_view(node, &view),
+                Output::Primary(view) => {
+                    let host = &mut self.hosts[at];
+                    host.is_primary = host.view == Some(view);
+                }
                 Output::Restart { records, .. } => {
                     self.restarts += 1;
                     // It is not leaving, and its clients are not told so.
@@ -245,6 +257,8 @@ impl Cluster {
             let before = host.view.map_or(0, |view| view.number);
             assert!(view.id.number >= before, "views: n{node} goes from {before} to {}", view.id.number);
             host.view = Some(view.id);
+            host.members = view.members.iter().map(|member| member.node.0).collect();
+            (host.is_primary, host.views) = (false, host.views + 1);
             self.given.insert((node, host.incarnation, view.id), 0);
             host.engine.resume(Instant(self.now), view.id);
         }
@@ -317,6 +331,16 @@ impl Cluster {
         }
     }
 
+    /// Another node waits until a ring that this one leads has come further by this number of slots.
+    pub fn run_ahead(&mut self, node: u16, ring: RingId, slots: u64) {
+        let host = &mut self.hosts[usize::from(node)];
+        let reached = Slot(host.engine.ring(ring).unwrap().learner().head().slots);
+        let wanted = Wanted { slot: reached.plus(slots), reached, clock: reached };
+        let arrival = Arrival { at: Instant(self.now), from: MemberId::new((node + 1) % 5, 1), lane: Lane::Reliable };
+        host.engine.handle_packet(Instant(self.now), arrival, Packet { ring, content: Content::Wanted(wanted) });
+        self.drain(node);
+    }
+
     pub fn stop(&mut self, node: u16) {
         let host = &mut self.hosts[usize::from(node)];
         host.up = false;
@@ -335,8 +359,20 @@ impl Cluster {
         let (engine, incarnation) = (engine(&self.config, node, self.incarnations), self.incarnations);
         let (view, last) = (None, Position(0));
         let (owed, woken) = (BTreeSet::new(), None);
-        self.hosts[usize::from(node)] =
-            Host { engine, incarnation, up: false, view, last, owed, sent: 0, woken, records };
+        self.hosts[usize::from(node)] = Host {
+            engine,
+            incarnation,
+            up: false,
+            view,
+            last,
+            owed,
+            sent: 0,
+            woken,
+            records,
+            members: Vec::new(),
+            is_primary: false,
+            views: 0,
+        };
         self.schedule(self.now + MS, Event::Start { node });
     }
 
@@ -376,7 +412,14 @@ impl Cluster {
     pub fn describe(&self) -> String {
         let line = |(node, host): (usize, &Host)| {
             let state = consort_order::state_of(&host.engine, Instant(self.now));
-            format!("n{node} up {} view {:?} owes {:?}: {state}", host.up, host.view, host.owed.iter().next())
+            let mut rows = String::new();
+            host.engine.observe(Instant(self.now), &mut |fact| {
+                if let consort_order::Fact::Part { what: "ring", part, value } = fact {
+                    rows.push_str(&format!("\n  ring {part}: {value}"));
+                }
+            });
+            let owed: Option<String> = host.owed.iter().next().map(|text| text.chars().take(12).collect());
+            format!("n{node} up {} view {:?} owes {owed:?}: {state}{rows}", host.up, host.view)
         };
         self.hosts.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }

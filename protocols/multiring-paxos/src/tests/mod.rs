@@ -2,6 +2,7 @@
 mod apart;
 mod by_groups;
 mod cluster;
+mod dead_rings;
 mod engines;
 mod lines;
 mod log;

@@ -32,6 +32,10 @@ const ENGINE: &[(Mutant, &[&str])] = &[
     (Mutant::TurnsOutliveViews, &["sender's order", "agreement", "names", "liveness"]),
     (Mutant::PlacesRunOn, &["agreement"]),
     (Mutant::ViewsOfAnyRing, &["agreement", "views", "liveness"]),
+    (Mutant::DeadRingsAwaited, &["liveness"]),
+    (Mutant::BackBeforePassed, &["views", "liveness"]),
+    (Mutant::DeadRingsMerged, &["liveness"]),
+    (Mutant::AnyRingEndsAll, &["undisturbed"]),
     (Mutant::ReadTooSoon, &["groups", "liveness"]),
 ];
 
@@ -107,6 +111,10 @@ fn every_rule_of_the_engine_that_is_broken_on_purpose_is_noticed_by_a_promise_th
             BROKEN.set(Some(*mutant));
             let played = std::panic::catch_unwind(|| match mutant {
                 Mutant::ReadTooSoon => super::apart::ahead(seed),
+                Mutant::DeadRingsAwaited => super::dead_rings::holds_up(seed),
+                Mutant::BackBeforePassed => super::dead_rings::holds_up_twice(seed),
+                Mutant::DeadRingsMerged => super::dead_rings::is_not_begun(seed),
+                Mutant::AnyRingEndsAll => super::dead_rings::loses_the_log(seed),
                 _ => drop(seeds::run(seeds::draw(seed))),
             });
             BROKEN.set(None);

@@ -64,6 +64,7 @@ impl Paxos {
             number: self.beat,
             acceptor: self.acceptance(),
             leaving: self.is_leaving(now),
+            reserved: self.leave_stage == LeaveStage::Stays && self.reserved,
             hangs: self.disk_hangs(now),
             promised: self.acceptor.as_ref().map_or(Default::default(), |acceptor| acceptor.promised),
             next: self.learner.next(),

@@ -93,6 +93,7 @@ impl Paxos {
     fn absence(&self, now: Instant, node: NodeId) -> ViewCause {
         let nodes = vec![node];
         match self.peers.get(&node) {
+            Some(peer) if peer.beat.reserved => ViewCause::HeldUp { nodes },
             Some(peer) if peer.beat.leaving => ViewCause::Left { nodes },
             Some(peer) if !self.is_near(peer, now) => ViewCause::Silent { nodes, since: now.since(peer.at) },
             _ => ViewCause::Apart { nodes },

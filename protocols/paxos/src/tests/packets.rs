@@ -46,6 +46,7 @@ fn samples() -> Vec<Packet> {
         number: 3,
         acceptor: Acceptance::Ready,
         leaving: true,
+        reserved: true,
         hangs: false,
         promised: BALLOT,
         next: 17,
@@ -65,6 +66,7 @@ fn samples() -> Vec<Packet> {
         lead: None,
         annotation: Bytes::new(),
         leaving: false,
+        reserved: false,
         hangs: true,
         ..beat.clone()
     };
