@@ -128,7 +128,15 @@ impl ClientConnections {
         for ((mut listener, dialect), name) in listeners.into_iter().zip(names.clone()) {
             listener.register(&registry, Token(name))?;
             let (name, closed_until) = (Token(name), None);
-            acceptors.push(ClientAcceptor { listener, dialect, ready: true, closed_until, name, lost: false, failures: 0 });
+            acceptors.push(ClientAcceptor {
+                listener,
+                dialect,
+                ready: true,
+                closed_until,
+                name,
+                lost: false,
+                failures: 0,
+            });
         }
         Ok(Self {
             registry,

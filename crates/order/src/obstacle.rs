@@ -24,7 +24,9 @@ impl Obstacle {
     /// The same as the cause of a wait.
     pub fn wait(&self) -> OrderWait {
         match self {
-            Self::Membership | Self::Outside | Self::Leaderless(_) | Self::Apart | Self::Leaving => OrderWait::Membership,
+            Self::Membership | Self::Outside | Self::Leaderless(_) | Self::Apart | Self::Leaving => {
+                OrderWait::Membership
+            }
             Self::Quorum(lacking) => lacking.part.map_or(OrderWait::Quorum, OrderWait::Ring),
         }
     }

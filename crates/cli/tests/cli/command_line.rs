@@ -115,12 +115,19 @@ fn a_wrong_file_names_line_key_and_remedy_and_starts_nothing() {
 }
 
 #[test]
-fn a_file_without_this_machine_in_it_says_so() {
+fn a_file_without_this_machine_in_it_is_waited_with_and_says_so() {
     let world = World::new();
     let file = world.write("consort.toml", "cluster = \"prod\"\n[[node]]\nid = 1\naddress = \"192.0.2.11\"\n");
-    let ran = world.run(&["daemon", "--config", &file]);
-    assert_eq!(ran.code, 2);
-    assert!(ran.errors.contains("none of 192.0.2.11 is an address of this machine"), "{}", ran.errors);
+    // At boot it may get the address later, so the daemon waits, until it is told to end.
+    for (words, says) in
+        [(&[][..], "none of 192.0.2.11, which"), (&["--node", "1"][..], "node 1 needs 192.0.2.11, which")]
+    {
+        let mut waits = world.start(&[&["daemon", "--config", &file], words].concat(), None);
+        assert!(waits.says(says).contains("; the daemon waits for it"));
+        waits.signal(rustix::process::Signal::TERM);
+        let ran = waits.wait();
+        assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{}", ran.errors);
+    }
     let ran = world.run(&["daemon", "--config", &file, "--node", "7"]);
     assert!(ran.errors.contains("node 7: cluster `prod` has no such node; it has 1"), "{}", ran.errors);
 }

@@ -299,9 +299,10 @@ fn an_interface_that_is_not_there_is_named() {
         world.cluster
     );
     let file = world.write("consort.toml", &text.replace(":0", &format!(":{}", free_port())));
-    let ran = world.run(&["daemon", "--config", &file]);
-    assert_eq!(ran.code, 1, "{}", ran.errors);
-    assert!(ran.errors.contains("192.0.2.77"), "{}", ran.errors);
+    let waits = world.start(&["daemon", "--config", &file], None);
+    assert!(waits.says("none of").contains("127.0.0.1 (lo)"));
+    let waits = world.start(&["daemon", "--config", &file, "--node", "1"], None);
+    waits.says("node 1 needs 192.0.2.77, which this machine does not have");
 }
 
 #[test]

@@ -3,8 +3,7 @@ use super::{
     CLOSED, CONFIRM, DISCONNECT, DaemonEvent, GROUP_SIGNAL, GROUP_VIEW, GroupSignal, GroupView, HEARTBEAT, INCARNATION,
     MEMBERSHIP, MESSAGE, Message, NetworkView, OFFER, OFFER_LEN, Offer, PLACED, PLACED_BATCH, PLACED_LEN, PONG,
     PROGRESS, Placement, Progress, QUORUM, READ_BATCH, READ_MESSAGE, REFUSED, RETENTION, REVOKE, RING, SLOW,
-    SLOW_CLIENT,
-    STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
+    SLOW_CLIENT, STATUS, VIEW, WAITING, WELCOME, WINDOW, WaitNotice, Welcome,
 };
 use crate::copies::read_copies;
 use crate::{

@@ -1,7 +1,7 @@
 //! What a node tells of its rings and of their merge.
 use super::{MultiRingPaxos, Reading};
 use crate::slot::RingId;
-use consort_order::{Engine, Fact, each_counter, state_of};
+use consort_order::{Fact, each_counter, state_of};
 use consort_paxos::Paxos;
 use consort_types::Instant;
 use std::collections::BTreeMap;
