@@ -200,7 +200,7 @@ impl Seat {
         self.lock.write_all(&self.card)
     }
 
-    /// Makes the runtime directory and the lock file again where somebody has removed them, for example a program that
+    /// Makes the runtime directory and the lock file again where they were removed, for example by a program that
     /// removes old files. Returns whether that was so.
     fn restore(&mut self) -> Outcome<bool> {
         if self.lock_path.exists() {

@@ -11,7 +11,7 @@
 //! | module | what |
 //! |---|---|
 //! | `bind`, `listeners`, `probe` | opening sockets; whether multicast works here |
-//! | `membership` | the group of a network, joined again where its interface is made anew |
+//! | `membership` | the group of a network, joined again where its interface is made again |
 //! | `inbox` | batches of datagrams into shared memory; two lanes, read in the order the node wants |
 //! | `outbox` | datagrams out in the order the node emitted them, equal ones as super-packets |
 //! | `links` | reliable links: a TCP connection to each other node, for engines that ask for them |

@@ -84,7 +84,7 @@ impl Listener {
         file.admit(OPEN_MODE).map_err(|source| BindError::Listener { address, source })
     }
 
-    /// Makes a socket file again that somebody has removed, with its directory: clients could not find it any more. `None`
+    /// Makes a socket file again that was removed, with its directory: clients could not find it any more. `None`
     /// where it is still there, or another one.
     pub(crate) fn restored(&self) -> Option<io::Result<Self>> {
         let Self::Unix(_, SocketFile { path, mode, .. }) = self else { return None };
@@ -296,7 +296,7 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// The file of a socket that was just bound there, for those whom the mode admits.
+    /// The file of a socket that was just bound there, for those that the mode admits.
     fn at(path: &Path, mode: u32) -> io::Result<Self> {
         let mut file = Self { path: path.to_owned(), inode: inode(path)?, mode };
         file.admit(mode)?;
@@ -387,7 +387,7 @@ mod tests {
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o666);
         std::os::unix::net::UnixStream::connect(&path).unwrap();
         fs::remove_file(&path).unwrap();
-        fs::write(&path, "somebody else's").unwrap();
+        fs::write(&path, "another file").unwrap();
         assert!(restored.restored().is_none());
     }
 

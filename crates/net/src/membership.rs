@@ -1,7 +1,7 @@
 //! A socket's membership in the multicast group of a network, kept while interfaces come and go.
 //!
 //! The kernel ties a membership to the interface that had the address when the group was joined. Where that interface is
-//! made anew, with the same name and address, the membership is of one that does not exist any more.
+//! made again, with the same name and address, the membership is of one that does not exist any more.
 use crate::sys;
 use socket2::{InterfaceIndexOrAddress, Socket};
 use std::io::{self, ErrorKind};

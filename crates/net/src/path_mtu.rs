@@ -55,7 +55,7 @@ pub(crate) enum GroupReach {
     All,
     /// Not these: data goes to each of them by itself, too.
     AllBut(BTreeSet<NodeId>),
-    /// Nobody: data goes to each by itself alone.
+    /// No node: data goes to each by itself alone.
     None,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct PathMtus {
     limits: PathLimits,
     news: VecDeque<News>,
     changed: bool,
-    /// Multicast is taken to arrive where nobody has said that it does not: a datagram came back at the start.
+    /// Multicast is taken to arrive where no node has said that it does not: a datagram came back at the start.
     trusts_group: bool,
 }
 
@@ -297,7 +297,7 @@ impl PathMtus {
         part.iter().map(|(node, path)| path.report(now, **node)).collect()
     }
 
-    /// Who gets what is multicast. Who is not heard is of no account.
+    /// Who gets what is multicast. A node that is not there is of no account.
     //= W15
     fn group_reach(&self, now: Instant) -> GroupReach {
         let gets = |path: &PathState| path.gets_group(now).unwrap_or(self.trusts_group);

@@ -115,8 +115,8 @@ impl Watch {
         ear.pause.max(ear.last.map_or(Duration::ZERO, |last| last.elapsed().saturating_sub(self.beat.every)))
     }
 
-    /// Whether a node has heard something that was sent since.
-    pub fn hears_since(&self, node: usize, from: Instant) -> bool {
+    /// Whether a node has received something that was sent since.
+    pub fn receives_since(&self, node: usize, from: Instant) -> bool {
         held(&self.ears[node]).sent.is_some_and(|sent| sent > from)
     }
 

@@ -64,7 +64,7 @@ fn mended(stage: &mut Stage<'_>) -> Result<Figures, String> {
     let stalls = Stalls::watch();
     let mut took = Vec::new();
     let mut tried = |name, healed| took.push((name, healed));
-    tried("interface made anew", interface(stage)?);
+    tried("interface made again", interface(stage)?);
     tried("address away", address_away(stage)?);
     tried("address late", address_late(stage)?);
     tried("MTU down and up", mtu(stage)?);
@@ -78,7 +78,7 @@ fn mended(stage: &mut Stage<'_>) -> Result<Figures, String> {
         figures.wants(healed.is_some(), || format!("{name}: not healed within {GOAL:?}"));
     }
     figures.wants(batches > 0, || "no super-packets any more".into());
-    figures.wants(stage.fleet.times_started_anew() == 0, || "a daemon started anew".into());
+    figures.wants(stage.fleet.times_started_anew() == 0, || "a daemon started again by itself".into());
     let shown =
         |(name, healed): &(&str, Option<Duration>)| healed.map(|time| format!("{name} {:.1} s", time.as_secs_f64()));
     figures.notes.extend(took.iter().filter_map(shown));
@@ -86,11 +86,11 @@ fn mended(stage: &mut Stage<'_>) -> Result<Figures, String> {
     Ok(figures)
 }
 
-/// How long it takes from now until all are in one view and hear what is sent from now on.
+/// How long it takes from now until all are in one view and receive what is sent from now on.
 fn healed(stage: &mut Stage<'_>) -> Result<Option<Duration>, String> {
     let from = Instant::now();
-    let is_well =
-        stage.until(GOAL, |watch| watch.is_one_view(&ALL) && ALL.iter().all(|node| watch.hears_since(*node, from)))?;
+    let is_well = stage
+        .until(GOAL, |watch| watch.is_one_view(&ALL) && ALL.iter().all(|node| watch.receives_since(*node, from)))?;
     Ok(is_well.then(|| from.elapsed()))
 }
 
@@ -176,7 +176,9 @@ fn burst(stage: &mut Stage<'_>) -> Result<(), String> {
     let mut client = Client::connect(&daemon, &ConnectOptions::default()).map_err(text)?;
     let (count, bytes) = BURST;
     for _ in 0..count {
-        client.multicast_within(Service::Agreed, &[group.clone()], &vec![7; bytes], PATIENCE).map_err(text)?;
+        client
+            .multicast_within(Service::Agreed, std::slice::from_ref(&group), &vec![7; bytes], PATIENCE)
+            .map_err(text)?;
     }
     client.flush().map_err(text)
 }

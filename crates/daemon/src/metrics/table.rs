@@ -409,7 +409,7 @@ pub const METRICS: &[Metric] = &[
     (
         "net_receive_overflow",
         Counter,
-        "Datagrams that the kernel dropped because the receive buffer was full: at least so many. Normal: 0; else raise net.core.rmem_max, or the machine is overloaded.",
+        "Datagrams that the kernel dropped because the receive buffer was full: no fewer. Normal: 0; else raise net.core.rmem_max, or the machine is overloaded.",
     ),
     ("net_receive_too_long", Counter, "Datagrams that were longer than one can be. Normal: 0."),
     ("net_receive_errors", Counter, "Receive calls that failed. Normal: 0."),
@@ -429,7 +429,7 @@ pub const METRICS: &[Metric] = &[
         "Times that the daemon's loop ran 10 ms late or more. Normal: few; else the machine is overloaded or was stopped.",
     ),
     ("net_wakeups", Counter, "Times that the loop slept and was woken."),
-    ("net_spins", Counter, "Times that the loop looked again in place of sleeping."),
+    ("net_spins", Counter, "Times that the loop looked again, and did not sleep."),
     ("net_links_broken", Counter, "Reliable links that broke. Normal: grows only when daemons come or go."),
     (
         "net_links_refused",

@@ -30,7 +30,7 @@ pub(super) struct Dispatch {
     /// The longest datagram that goes into super-packets; 0 where the kernel takes none.
     batch_max: usize,
     waits: u32,
-    /// How often in a row the kernel answered for an earlier datagram in place of the one that was to leave.
+    /// How often in a row the kernel answered for an earlier datagram, and not for the one that was to leave.
     answers: u32,
     group_buffers: u64,
     /// Since [`Dispatch::take_refused`] was asked last.

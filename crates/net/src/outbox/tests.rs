@@ -408,7 +408,7 @@ fn who_does_not_get_what_is_multicast_is_sent_it_by_itself_and_probes_go_both_wa
     bench.push(Destination::All, Lane::Data, b"two", b"");
     bench.flush();
     assert_eq!([receive(&bench.data[1]), receive(&bench.data[2])], [b"two", b"two"]);
-    assert!(is_empty(&group.data[2]), "nobody gets it");
+    assert!(is_empty(&group.data[2]), "no node gets it");
 }
 
 #[test]

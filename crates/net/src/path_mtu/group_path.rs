@@ -2,7 +2,7 @@
 use super::inward_path::AGREE;
 use consort_types::{Duration, Incarnation, Instant};
 
-/// That multicast arrives is known for so long after it did.
+/// That multicast arrives is known for this time after it did.
 const LATELY: Duration = Duration::from_millis(2_500);
 
 /// By which way the rounds of a node came. A round goes by multicast, and also by itself to whoever has not said lately
@@ -16,7 +16,7 @@ pub(super) struct GroupPath {
     last: Option<Instant>,
     /// Whether something of that round came by multicast.
     came: bool,
-    /// So many rounds in a row say something else than is believed.
+    /// How many rounds in a row say something else than is believed.
     streak: u32,
     believed: Option<bool>,
 }

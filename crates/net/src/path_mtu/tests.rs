@@ -14,7 +14,7 @@ struct World {
     incarnation: u64,
     now: Instant,
     rounds: usize,
-    /// From whom to whom multicast is lost.
+    /// From which node to which multicast is lost.
     without_group: Vec<(usize, usize)>,
     /// How many probes went to one node by itself.
     alone: usize,
@@ -345,7 +345,7 @@ fn a_group_that_did_not_work_at_the_start_is_used_once_the_others_say_that_they_
     let mut world = World::that_trusts(3, 1_472, false);
     assert_eq!(reach(&world, 0), &GroupReach::None);
     world.run(SECOND * 3, |from, _, _| from == 0);
-    assert_eq!(reach(&world, 0), &GroupReach::None, "nobody has said so");
+    assert_eq!(reach(&world, 0), &GroupReach::None, "no node has said so");
     world.run(SECOND * 3, all);
     assert!((0..3).all(|node| *reach(&world, node) == GroupReach::All));
 }

@@ -12,7 +12,7 @@ pub struct Interface {
     pub name: String,
     /// Its address.
     pub address: Ipv4Addr,
-    /// The kernel's number for it: another one where an interface is made anew with the same name.
+    /// The kernel's number for it: another one where an interface is made again with the same name.
     pub index: u32,
 }
 

@@ -59,6 +59,8 @@ pub(super) struct Process {
     counts: bool,
     /// Frames for the group that were sent and have not come back.
     under_way: VecDeque<(Service, Target, Bytes)>,
+    /// The last question of each member. One that comes again has no effect, as nothing has that a session sends again.
+    asked: BTreeMap<Peer, u64>,
     pub asks: VecDeque<Ask>,
     pub told: Vec<ReplicaRecord>,
 }
@@ -102,6 +104,7 @@ impl Process {
             outbox: VecDeque::new(),
             counts: false,
             under_way: VecDeque::new(),
+            asked: BTreeMap::new(),
             asks: VecDeque::new(),
             told: vec![record],
             settings,
@@ -272,7 +275,7 @@ impl Process {
             if self.me.is_some_and(|me| (me.0.node, me.1) == message.sender()) {
                 self.under_way.pop_front();
             }
-            if let Ok(frame) = Frame::decode(&bytes) {
+            if let Some(frame) = Frame::decode(&bytes).ok().filter(|frame| self.is_first(frame)) {
                 self.engine.on_frame(frame);
             }
             return;
@@ -290,6 +293,15 @@ impl Process {
             }
             Err(_) => {}
         }
+    }
+
+    /// Whether it has not come before. Commands and marks may come again: their numbers are known.
+    fn is_first(&mut self, frame: &Frame) -> bool {
+        let Frame::Hello(hello) = frame else { return true };
+        let last = self.asked.entry(hello.peer).or_default();
+        let is_first = hello.ask > *last;
+        *last = hello.ask.max(*last);
+        is_first
     }
 
     fn take_part(&mut self, from: (NodeId, ClientId), (ask, number, last): (u64, u64, bool), bytes: Bytes) {
