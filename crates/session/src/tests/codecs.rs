@@ -240,7 +240,7 @@ fn every_cause_of_waiting_reads_back_and_others_are_refused() {
         let waiting = WaitNotice { up_to: u64::MAX, cause };
         assert_eq!(read(&written(|out| event::put_waiting(out, waiting))), DaemonEvent::Waiting(waiting));
     }
-    for (cause, node) in [(0, 0), (1, 3), (2, 3), (6, 0), (7, 0), (255, 0)] {
+    for (cause, node) in [(0, 0), (1, 3), (2, 3), (6, 3), (7, 0), (8, 0), (255, 0)] {
         let body = [&[0; 8][..], &[cause, 0, node]].concat();
         assert_eq!(DaemonEvent::decode(0x8f, body.into()).unwrap_err().what, "cause");
     }

@@ -176,7 +176,13 @@ fn what_nobody_would_write_is_malformed() {
     ] {
         assert_eq!(refused(FRAGMENT, nonce, fields), "malformed", "{nonce:x}");
     }
-    for fields in [&b"\0\0\0"[..], b"\0\0\0\x01\0\x01\0\0", b"\0\0\0\x01\0\x01\0\x02\0\0\x04", b"\0\0\0\x01\0\0\x01"] {
+    for fields in [
+        &b"\0\0\0"[..],
+        b"\0\0\0\x01\0\x01\0\0",
+        b"\0\0\0\x01\0\x01\0\x02\0\0\x0c",
+        b"\0\0\0\x01\0\x01\0\x02\0\0\x10",
+        b"\0\0\0\x01\0\0\x01",
+    ] {
         assert_eq!(refused(PROBE, 0, fields), "malformed", "{fields:?}");
     }
     assert_eq!(refused(19, 0, b""), "lane");

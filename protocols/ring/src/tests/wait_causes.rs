@@ -133,7 +133,6 @@ fn nothing_is_ordered_soon_until_a_ring_stands_or_once_the_node_leaves() {
     let obstacle = |net: &Net, node: usize| net.rings[node].obstacle(net.now);
     assert_eq!(obstacle(&net, 0), Some(Obstacle::Membership));
     net.run(Duration::from_millis(300));
-    net.agree_on(1);
     assert_eq!([0, 1].map(|node| obstacle(&net, node)), [None, None]);
     let now = net.now;
     net.rings[1].leave(now);
