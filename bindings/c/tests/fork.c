@@ -4,41 +4,19 @@
  *   fork halves ADDRESS no-memory|memory      a client that is split, while a thread waits in one half
  *   fork session ADDRESS...                   a session over several daemons
  */
-#include <consort.h>
+#include "check.h"
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
-#include <unistd.h>
 
 #define LONG 20000
 #define BEFORE 50
 #define SENDS 300
 
-static int line;
 static const char *const group = "forked";
 
-static void fail(const char *what) {
-    fprintf(stderr, "process %d, line %d: %s; the last error was: %s\n", getpid(), line, what, consort_last_error());
-    _exit(1);
-}
-
-static void check(consort_code is, consort_code expected, const char *text) {
-    if (is != expected) {
-        fprintf(stderr, "code %d instead of %d\n", is, expected);
-        fail("a wrong code");
-    }
-    if (text && !strstr(consort_last_error(), text)) {
-        fprintf(stderr, "not said: %s\n", text);
-        fail("a wrong text");
-    }
-}
-
-#define IS(call, code) (line = __LINE__, check(call, code, NULL))
-#define FORKED(call) (line = __LINE__, check(call, CONSORT_FORKED, remedy()))
-#define HOLDS(what) (line = __LINE__, (what) ? (void)0 : fail(#what))
+#define FORKED(call) SAYS(call, CONSORT_FORKED, remedy())
 
 /* What the child of this process is to be told. */
 static const char *remedy(void) {

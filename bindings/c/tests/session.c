@@ -2,35 +2,11 @@
  *
  *   session A B C      addresses of three daemons; A is killed when "kill A" is printed, and a line answers that
  */
-#include <consort.h>
-#include <stdio.h>
+#include "check.h"
 #include <stdlib.h>
-#include <string.h>
 
 #define LONG 50000
 #define SENDS 200
-
-static int line;
-
-static void fail(const char *what) {
-    fprintf(stderr, "line %d: %s; the last error was: %s\n", line, what, consort_last_error());
-    exit(1);
-}
-
-static void check(consort_code is, consort_code expected, const char *text) {
-    if (is != expected) {
-        fprintf(stderr, "code %d instead of %d\n", is, expected);
-        fail("a wrong code");
-    }
-    if (text && !strstr(consort_last_error(), text)) {
-        fprintf(stderr, "not said: %s\n", text);
-        fail("a wrong text");
-    }
-}
-
-#define IS(call, code) (line = __LINE__, check(call, code, NULL))
-#define SAYS(call, code, text) (line = __LINE__, check(call, code, text))
-#define HOLDS(what) (line = __LINE__, (what) ? (void)0 : fail(#what))
 
 static const char *const group = "feed";
 

@@ -3,39 +3,16 @@
  *   tls FOLDER UNIX A B C      UNIX and A are one daemon; A is killed when "kill A" is printed, and a line answers that.
  *                              FOLDER has the certificates.
  */
-#include <consort.h>
+#include "check.h"
 #include <dirent.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LONG 50000
 #define LARGE (1 << 20)
 
-static int line;
 static const char *folder;
 static const char *const orders = "orders";
-
-static void fail(const char *what) {
-    fprintf(stderr, "line %d: %s; the last error was: %s\n", line, what, consort_last_error());
-    exit(1);
-}
-
-static void check(consort_code is, consort_code expected, const char *text) {
-    if (is != expected) {
-        fprintf(stderr, "code %d instead of %d\n", is, expected);
-        fail("a wrong code");
-    }
-    if (text && !strstr(consort_last_error(), text)) {
-        fprintf(stderr, "not said: %s\n", text);
-        fail("a wrong text");
-    }
-}
-
-#define IS(call, code) (line = __LINE__, check(call, code, NULL))
-#define SAYS(call, code, text) (line = __LINE__, check(call, code, text))
-#define HOLDS(what) (line = __LINE__, (what) ? (void)0 : fail(#what))
 
 /* The path of a file of the folder; three are kept. */
 static const char *at(const char *name) {
