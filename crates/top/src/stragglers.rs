@@ -162,9 +162,13 @@ mod tests {
         let mut look = look(0);
         let told = look.daemons[0].told.as_mut().unwrap();
         told.status.insert("requests_wait_for".into(), "ring:3".into());
-        told.status.insert("trouble".into(), "ring 3 has no majority of its acceptors: n4 is not reached".into());
+        told.status.insert(
+            "trouble".into(),
+            "ring 3: 2 of 3 acceptors must run and vote, and 1 does: n4 n5 do not answer".into(),
+        );
         let held = &of(&look)[0];
-        let why = "requests at n1 wait for it: ring 3 has no majority of its acceptors: n4 is not reached";
+        let why =
+            "requests at n1 wait for it: ring 3: 2 of 3 acceptors must run and vote, and 1 does: n4 n5 do not answer";
         assert_eq!((held.kind, &*held.who, &*held.why), ("ring", "3", why));
     }
 

@@ -2,7 +2,7 @@
 use super::{MultiRingPaxos, Reading};
 use crate::config::Reads;
 use crate::slot::RingId;
-use consort_order::Engine;
+use consort_order::{Engine, LackingQuorum, Obstacle};
 use consort_types::{Duration, Instant, OrderWait};
 use std::collections::BTreeMap;
 
@@ -46,8 +46,8 @@ impl HoldUp {
     }
 }
 
-/// Which acceptors each ring lacks that has no majority, in words, and since when.
-pub(super) type DeadRings = BTreeMap<RingId, (String, Instant)>;
+/// What each ring lacks in which too few acceptors vote, and since when.
+pub(super) type DeadRings = BTreeMap<RingId, (Box<LackingQuorum>, Instant)>;
 
 impl MultiRingPaxos {
     /// Whether the others have gone on in a view without this node, and it has not come to that in the order yet.
@@ -95,11 +95,12 @@ impl MultiRingPaxos {
     /// Looks which rings have no majority. Seldom: with each beat.
     pub(super) fn look_for_majorities(&mut self, now: Instant) {
         for (ring, engine) in &self.rings {
-            match engine.lacks(now) {
-                Some(lacks) => {
-                    self.dead_rings.entry(*ring).or_insert_with(|| (String::new(), now)).0 = lacks;
+            match engine.lack_of_votes(now) {
+                Some(Obstacle::Quorum(lacks)) => {
+                    let since = self.dead_rings.get(ring).map_or(now, |(_, since)| *since);
+                    self.dead_rings.insert(*ring, (lacks, since));
                 }
-                None => {
+                _ => {
                     self.dead_rings.remove(ring);
                 }
             }
@@ -127,10 +128,10 @@ impl MultiRingPaxos {
     /// Which rings something waits for at this node, and which acceptors they lack.
     pub(super) fn trouble(&self, now: Instant) -> Option<String> {
         //= MP82
-        let ring = |(ring, (lacks, since)): (&RingId, &(String, Instant))| {
+        let ring = |(ring, (lacks, since)): (&RingId, &(Box<LackingQuorum>, Instant))| {
             let is_waited_for = self.merge.held_up_by() == Some(*ring) || self.is_wanted_in_vain(*ring);
             let lasts = now.since(*since) >= LASTS;
-            (is_waited_for && lasts).then(|| format!("{ring} has no majority of its acceptors: {lacks}"))
+            (is_waited_for && lasts).then(|| format!("{ring}: {lacks}"))
         };
         let mut all: Vec<_> = self.dead_rings.iter().filter_map(ring).collect();
         if let HoldUp::Apart { ring } = self.hold_up {
@@ -149,8 +150,6 @@ impl MultiRingPaxos {
     /// What a row of a ring says of its acceptors.
     pub(super) fn lacks(&self, ring: RingId) -> String {
         //= MP82
-        self.dead_rings
-            .get(&ring)
-            .map_or(String::new(), |(lacks, _)| format!("no majority of its acceptors: {lacks}; "))
+        self.dead_rings.get(&ring).map_or(String::new(), |(lacks, _)| format!("{lacks}; "))
     }
 }

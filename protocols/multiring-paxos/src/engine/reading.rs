@@ -3,7 +3,7 @@ use super::{Farewell, MultiRingPaxos};
 use crate::config::{Config, Reads};
 use crate::merge::Wait;
 use crate::slot::{RingId, Slot};
-use consort_order::Engine;
+use consort_order::{Engine, Obstacle};
 use consort_paxos::Paxos;
 use consort_types::Instant;
 
@@ -105,7 +105,8 @@ impl MultiRingPaxos {
         //= MP70
         let engine = self.rings.get(&ring).filter(|engine| engine.is_caught_up(now) && self.is_ahead(engine))?;
         //= MP80
-        if engine.lacks(now).is_some() && !crate::mutated!(self.config, DeadRingsMerged) {
+        let lacks_votes = matches!(engine.lack_of_votes(now), Some(Obstacle::Quorum(_)));
+        if lacks_votes && !crate::mutated!(self.config, DeadRingsMerged) {
             return None;
         }
         let from = self.merge.begin(ring, engine.learner().head().clone());

@@ -347,10 +347,10 @@ fn what_a_ring_lacks_is_named_to_operators_and_to_clients_that_wait() {
     apart.cluster.submit_as(2, 0, "g", 10);
     apart.want(0, 3, true);
     apart.cluster.run(2_000);
-    let lacks = "ring 3 has no majority of its acceptors: n3 and n4 are not reached";
+    let lacks = "ring 3: 2 of 3 acceptors must run and vote, and 1 does: n3 n4 do not answer";
     assert_eq!([0, 2].map(|node| trouble(&apart, node).unwrap_or_default()), [lacks, lacks]);
     assert_eq!(trouble(&apart, 1), None, "it has nothing to do with it");
-    assert!(row(&apart.cluster, 2, 3).contains("no majority of its acceptors: n3 and n4 are not reached"));
+    assert!(row(&apart.cluster, 2, 3).contains("2 of 3 acceptors must run and vote, and 1 does: n3 n4 do not answer"));
     let engine = |apart: &Apart, node: usize| apart.cluster.hosts[node].engine.clone();
     assert_eq!(engine(&apart, 2).wait_cause(), Some(OrderWait::Ring(3)));
     assert_eq!(engine(&apart, 0).wait_cause(), None);
@@ -362,5 +362,5 @@ fn what_a_ring_lacks_is_named_to_operators_and_to_clients_that_wait() {
     apart.cluster.restart(3);
     apart.cluster.run(500);
     let now = trouble(&apart, 0).unwrap();
-    assert!(now.ends_with("n3 has started without its log, and n4 is not reached"), "{now}");
+    assert!(now.ends_with("n4 does not answer; n3 has lost its votes"), "{now}");
 }

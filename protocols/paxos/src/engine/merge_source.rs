@@ -3,17 +3,10 @@ use super::coordinator_role::CAUGHT_UP;
 use super::{Paxos, Peer};
 use crate::ballot::{Item, LogId};
 use crate::coordinator::Role;
-use crate::packet::Acceptance;
 use consort_types::{Instant, NodeId};
 
 /// Of the window of instances skips fill this part at most.
 const SKIPS: usize = 4;
-
-/// Why acceptors do not vote, in words of one and of many.
-type Why = (&'static str, &'static str);
-const STARTED: Why = ("has started without its log", "have started without their logs");
-const DOUBTS: Why = ("does not vote yet", "do not vote yet");
-const UNREACHED: Why = ("is not reached", "are not reached");
 
 impl Paxos {
     /// Who leads, as far as this node knows.
@@ -63,39 +56,6 @@ impl Paxos {
         let more =
             |peer: &Peer| peer.log == self.log && self.is_near(peer, now) && peer.beat.next > self.learner.next();
         self.is_quorum_near(now) && !self.peers.values().any(more)
-    }
-
-    /// Which acceptors keep this log from deciding anything, in words; `None` where a majority of them votes.
-    pub fn lacks(&self, now: Instant) -> Option<String> {
-        let lacking = |node: &NodeId| Some((*node, self.why_no_vote(now, *node)?));
-        let lacking: Vec<_> = self.config.acceptors.iter().filter_map(lacking).collect();
-        if self.config.acceptors.len() - lacking.len() >= self.config.quorum() {
-            return None;
-        }
-        let mut texts = Vec::new();
-        for (one, many) in [STARTED, DOUBTS, UNREACHED] {
-            let nodes: Vec<_> = lacking.iter().filter(|(_, why)| *why == (one, many)).collect();
-            let names = nodes.iter().map(|(node, _)| node.to_string()).collect::<Vec<_>>().join(" and ");
-            match nodes.len() {
-                0 => {}
-                1 => texts.push(format!("{names} {one}")),
-                _ => texts.push(format!("{names} {many}")),
-            }
-        }
-        Some(texts.join(", and "))
-    }
-
-    fn why_no_vote(&self, now: Instant, node: NodeId) -> Option<Why> {
-        let acceptance = match self.peers.get(&node) {
-            _ if node == self.me.node => self.acceptance(),
-            Some(peer) if self.is_near(peer, now) => peer.beat.acceptor,
-            _ => return Some(UNREACHED),
-        };
-        match acceptance {
-            Acceptance::Fresh | Acceptance::Ready => None,
-            Acceptance::Blank => Some(STARTED),
-            Acceptance::None | Acceptance::Asking | Acceptance::Announcing => Some(DOUBTS),
-        }
     }
 
     /// Whether this node has other logs to read before it may be let in: until then it is in no view.
