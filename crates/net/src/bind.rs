@@ -35,8 +35,8 @@ pub struct FanoutChoice {
 /// With [`Fanout::Auto`] a datagram is sent to the group from the data socket at start, and must come back on the group
 /// socket within 200 ms. That proves that this machine's kernel lets the group be joined on that interface, routes to it
 /// there and loops back, so that daemons on this machine reach each other. Whether a switch forwards the group to other
-/// machines is found while the node runs, by what the others say of the probes of path MTU discovery: who does not get
-/// what is multicast is sent data by itself. A node that sends by unicast still listens to the group.
+/// machines is found while the node runs, by what the others say of the probes of path MTU discovery: a node that does not
+/// get what is multicast is sent data by unicast. A node that sends by unicast still listens to the group.
 #[derive(Debug)]
 pub struct Sockets {
     pub(crate) options: Options,

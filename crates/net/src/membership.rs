@@ -13,10 +13,11 @@ use std::rc::Rc;
 /// # Errors
 /// The kernel's; of the kind `AddrInUse` where the socket is a member there already.
 pub(crate) fn enter(group: SocketAddrV4, at: Ipv4Addr, socket: &Socket, data: &Socket) -> io::Result<()> {
-    socket.join_multicast_v4(group.ip(), &at)?;
+    // First what has to be said again for another interface, because a member joins no second time.
     data.set_multicast_if_v4(&at)?;
     data.set_multicast_ttl_v4(1)?;
-    data.set_multicast_loop_v4(true)
+    data.set_multicast_loop_v4(true)?;
+    socket.join_multicast_v4(group.ip(), &at)
 }
 
 /// The membership in the group of one network.
@@ -50,7 +51,7 @@ impl Membership {
         Self { group, at, socket, data, state: State::Member { interface: index(at) } }
     }
 
-    /// Joins again where the membership is gone. To be called now and then: it costs one call into the kernel.
+    /// Joins again where the membership is gone. To be called now and then: it costs four calls into the kernel.
     //= W16
     pub(crate) fn keep(&mut self) -> Option<Change> {
         let (was_member, last) = match self.state {

@@ -306,6 +306,19 @@ fn an_interface_that_is_not_there_is_named() {
 }
 
 #[test]
+fn a_runtime_directory_that_was_removed_is_made_again_and_clients_find_the_daemon() {
+    let world = World::new();
+    let daemon = world.daemon(&[]);
+    std::fs::remove_dir_all(world.path("run")).unwrap();
+    support::wait_until("a client finds the daemon", || world.run(&["send", "--timeout", "5s", "hello"]).code == 0);
+    let listed = || world.run(&["status", "--cluster", &world.cluster]).out.contains(&world.cluster);
+    support::wait_until("commands list it by its lock file", listed);
+    let second = world.run(&["daemon", "--cluster", &world.cluster, "--node", "1"]);
+    assert!(second.code != 0 && second.errors.contains("runs on this machine already"), "{}", second.errors);
+    drop(daemon);
+}
+
+#[test]
 fn a_client_that_talks_nonsense_disturbs_nobody() {
     let world = World::new();
     let mut daemon = world.daemon(&[]);

@@ -78,12 +78,12 @@ impl<E: Engine> Driver<E> {
         self.outbox.set_narrow(limits);
     }
 
-    /// How data to all leaves, where there is a group that it could leave by.
+    /// How data to all is sent, where there is a group that it could leave by.
     pub(super) fn group_fact(&self) -> Option<(String, String)> {
         let how = || match self.outbox.group_reach() {
             GroupReach::All => "by multicast".to_owned(),
-            GroupReach::AllBut(nodes) => format!("by multicast, and to {} by itself", list(nodes)),
-            GroupReach::None => "to each node by itself: multicast does not arrive".to_owned(),
+            GroupReach::AllBut(nodes) => format!("by multicast, and by unicast to {}", list(nodes)),
+            GroupReach::None => "by unicast: multicast does not arrive".to_owned(),
         };
         (!self.memberships.is_empty()).then(|| ("data_to_all".to_owned(), how()))
     }
@@ -91,14 +91,14 @@ impl<E: Engine> Driver<E> {
 
 fn log_group(reach: &GroupReach) {
     match reach {
-        GroupReach::All => tracing::info!("what is multicast arrives: data to all leaves by multicast alone"),
+        GroupReach::All => tracing::info!("what is multicast arrives: data to all is sent by multicast alone"),
         GroupReach::AllBut(nodes) => tracing::warn!(
             nodes = list(nodes),
-            "what is multicast does not arrive at these nodes, but what is sent to them alone does: data goes to each of \
-             them by itself, which costs more; look at the switch between (IGMP snooping without a querier, a filter)"
+            "what is multicast does not arrive at these nodes, though unicast does: data is sent to each of them by unicast, \
+             too, which costs more; look at the switch between (IGMP snooping without a querier, a filter)"
         ),
         GroupReach::None => tracing::warn!(
-            "what is multicast does not arrive at any node: data goes to each by itself, which costs more; look at the \
+            "what is multicast does not arrive at any node: data is sent to each by unicast, which costs more; look at the \
              switch between (IGMP snooping without a querier, a filter), or set multicast = \"off\""
         ),
     }
