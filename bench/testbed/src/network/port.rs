@@ -1,6 +1,8 @@
 //! The switch's end of a TAP device.
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
@@ -17,6 +19,10 @@ pub fn interface(network: usize) -> String {
 /// The largest frame a TAP device gives: an MTU of 65,535 and the Ethernet header.
 pub const FRAME_MAX: usize = 65_535 + 14;
 
+/// An interface that was taken away keeps its name until the last descriptor of it is closed. A program that another thread
+/// starts has a copy of it for a moment, between `fork` and `exec`.
+const RELEASED_WITHIN: Duration = Duration::from_secs(2);
+
 /// The switch's end of a TAP device: what is read here was sent by the interface in the namespace, what is written here
 /// is received by it. The interface vanishes with this value.
 pub struct Port {
@@ -31,7 +37,15 @@ impl Port {
     pub fn open(namespace: &Namespace, network: usize) -> Result<Self, NetworkError> {
         let what = || format!("open a TAP device in {}", namespace.name());
         let build = || DeviceBuilder::new().name(interface(network)).layer(Layer::L2).enable(false).build_sync();
-        let device = namespace.enter(build)?.map_err(failed(what()))?;
+        let deadline = Instant::now() + RELEASED_WITHIN;
+        let device = loop {
+            match namespace.enter(build)? {
+                Err(busy) if busy.kind() == io::ErrorKind::ResourceBusy && Instant::now() < deadline => {
+                    thread::sleep(Duration::from_millis(5));
+                }
+                built => break built.map_err(failed(what()))?,
+            }
+        };
         device.set_nonblocking(true).map_err(failed(what()))?;
         Ok(Self { device })
     }

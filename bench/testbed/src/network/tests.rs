@@ -107,7 +107,7 @@ fn multicast_reaches_all_and_unicast_one() {
 }
 
 #[test]
-fn an_interface_is_made_anew_and_multicast_is_kept_from_a_node() {
+fn an_interface_is_made_again_and_multicast_is_kept_from_a_node() {
     let Some(network) = network(2) else { return };
     network.unplug(0).unwrap();
     network.plug(0).unwrap();
