@@ -161,8 +161,8 @@ mod tests {
     /// A donation, and what is heard when its writer wakes.
     fn donation(chunk: usize, rate: u64) -> (Donation, Receiver<()>) {
         let (line, base) = (Line::default(), Base::Snapshot { parted: false });
-        let (bound, asks, seen) = Default::default();
-        let gift = Gift { ask: ASK, covers: 0, base, line, bound, asks, seen, claim: None };
+        let (bound, asks, fresh, seen) = Default::default();
+        let gift = Gift { ask: ASK, covers: 0, base, line, bound, asks, fresh, seen, claim: None };
         let (wake, woken) = channel();
         let wake = move || wake.send(()).unwrap_or_default();
         (Donation::new(PEER, &gift, &Zeros(10_000), (chunk, rate), wake), woken)

@@ -3,11 +3,13 @@
 //! A replica is *following* where it takes every event of the group at its place, or *lagging*. All that follow know
 //! alike which replicas are up to date, the *current* ones: it changes at commands of the order alone, which are safe. In
 //! a new view those of the current ones that came together go on if they are a majority of them; otherwise they lag.
-//! Whoever lags says hello. The lowest current replica sends it what it lacks. Where all members of the group say hello
+//! Whoever lags says hello. The lowest current replica sends it what it lacks. It is current then, and *counts* once one that
+//! counted before has said in the order that it received that: see [`serve`]. Where all members of the group say hello
 //! there is nobody to ask, and all conclude from the hellos alike who is furthest: see [`elect`].
 //!
 //! Commands that come while a view is closing are kept in the line and held back from the machine until a message of the
-//! next view shows that its members go on. So a machine never has to undo a command.
+//! next view shows that its members go on. So are those that come to a replica before it counts. So a machine never has to
+//! undo a command.
 #![doc(hidden)]
 mod claim;
 mod elect;
@@ -74,6 +76,7 @@ pub struct Gift {
     pub line: Line,
     pub bound: BTreeMap<ReplicaId, Peer>,
     pub asks: Vec<(Hello, u64)>,
+    pub fresh: BTreeMap<ReplicaId, u64>,
     pub seen: Seen,
     /// By which the donor goes on in this view.
     pub claim: Option<Claim>,
@@ -124,6 +127,8 @@ pub struct Engine {
     bound: BTreeMap<ReplicaId, Peer>,
     /// Those that asked, at which step.
     asks: BTreeMap<ReplicaId, (Hello, u64)>,
+    /// Current ones that do not count yet, with the number of their question.
+    fresh: BTreeMap<ReplicaId, u64>,
     seen: Seen,
     log: Log,
     applied: Point,
@@ -168,6 +173,7 @@ impl Engine {
             silent: BTreeSet::new(),
             bound: BTreeMap::new(),
             asks: BTreeMap::new(),
+            fresh: BTreeMap::new(),
             seen,
             log,
             held: VecDeque::new(),
@@ -230,6 +236,9 @@ impl Engine {
         }
         if self.donor.is_some() {
             return "it is sent what it lacks".to_owned();
+        }
+        if self.follows {
+            return "no other replica has said yet that it knows that this one is up to date".to_owned();
         }
         let silent = self.members.len().saturating_sub(self.hellos.len());
         if silent > 0 {
@@ -385,6 +394,7 @@ impl Engine {
         self.silent.clear();
         self.stop_donating(|_| true);
         self.hellos.clear();
+        self.fresh.clear();
         (self.buffer, self.donor) = (None, None);
         self.tell_current(false);
     }
@@ -451,7 +461,7 @@ impl Engine {
         }
         self.line = Line { epoch, current: elected.current.keys().copied().collect(), ..elected.line };
         if self.line.firm.is_empty() {
-            // Founded while the view was closing: others may go on with any majority of the founders.
+            // Founded, or forced, maybe while the view was closing: others may go on with any majority of these.
             self.line.firm = self.line.current.clone();
         }
         self.bound = elected.current;
@@ -473,12 +483,14 @@ impl Engine {
         let left: BTreeSet<_> = left.map(|(hello, _)| hello.id).collect();
         self.asks.retain(|id, _| !left.contains(id));
         self.stop_donating(|id| left.contains(id));
-        self.tell_gone();
+        if !self.leave_if_unknown() {
+            self.tell_gone();
+        }
     }
 
     /// One who follows takes a message.
     fn take(&mut self, frame: Frame) {
-        if self.closing && self.held.is_empty() {
+        if self.holds_back() && self.held.is_empty() {
             self.flushed = self.line.clone();
         }
         self.line.step += 1;
@@ -486,6 +498,7 @@ impl Engine {
         self.silent.clear();
         if let Some(came) = self.came.take() {
             self.bound.retain(|id, _| came.contains(id));
+            self.fresh.retain(|id, _| came.contains(id));
             self.line.current = came;
         }
         match frame {
@@ -505,6 +518,7 @@ impl Engine {
             | Frame::Said(_) => {}
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
+            Frame::Admit { id, ask } => self.take_admit(id, ask),
             Frame::Gone { id, peer } => {
                 if self.bound.get(&id) == Some(&peer) && !self.members.contains(&peer) {
                     self.drop_current(id);

@@ -22,6 +22,7 @@ const CLAIM: u8 = 7;
 const OPEN: u8 = 8;
 const NUMBERED: u8 = 9;
 const SAID: u8 = 10;
+const ADMIT: u8 = 11;
 
 /// What all replicas are told, in the order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +42,11 @@ pub enum Frame {
     Ready {
         id: ReplicaId,
         peer: Peer,
+        ask: u64,
+    },
+    /// One that is up to date has received this *ready*.
+    Admit {
+        id: ReplicaId,
         ask: u64,
     },
     /// It is in the group no more.
@@ -164,6 +170,11 @@ impl Frame {
                 put_peer(&mut out, READY, *id, *peer);
                 out.put_u64(*ask);
             }
+            Self::Admit { id, ask } => {
+                out.put_u8(ADMIT);
+                out.put_u128(id.0);
+                out.put_u64(*ask);
+            }
             Self::Gone { id, peer } => put_peer(&mut out, GONE, *id, *peer),
             Self::Claim(claim) => claim.put(&mut out),
             Self::Open { origin } => {
@@ -199,6 +210,7 @@ impl Frame {
                 let (id, peer) = read_peer(&mut reader)?;
                 Self::Ready { id, peer, ask: reader.u64("ask")? }
             }
+            ADMIT => Self::Admit { id: ReplicaId(read_u128(&mut reader, "replica")?), ask: reader.u64("ask")? },
             GONE => {
                 let (id, peer) = read_peer(&mut reader)?;
                 Self::Gone { id, peer }
@@ -334,6 +346,7 @@ mod tests {
             Frame::Cut { origin, number: 7 },
             Frame::Hello(Box::new(hello)),
             Frame::Ready { id, peer, ask: 1 },
+            Frame::Admit { id, ask: 1 },
             Frame::Gone { id, peer },
             Frame::Claim(Box::new(claim)),
             Frame::Open { origin },
@@ -375,6 +388,6 @@ mod tests {
                 let _ = Frame::decode(&changed.into());
             }
         }
-        assert!(Frame::decode(&Bytes::from_static(b"\x0b")).is_err());
+        assert!(Frame::decode(&Bytes::from_static(b"\x0c")).is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What the members concluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elected {
-    /// Where all of these are.
+    /// Where all of these are. No one is firm where a history begins, or was forced.
     pub line: Line,
     pub current: BTreeMap<ReplicaId, Peer>,
 }
@@ -21,14 +21,16 @@ pub(crate) struct Elected {
 pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<Elected> {
     let best = furthest(hellos.values())?;
     let forced = furthest(hellos.values().filter(|hello| hello.forces));
-    let winner = match forced {
-        _ if lacking(hellos, best, founders).is_none() => best,
-        Some(forced) => furthest(hellos.values().filter(|hello| follows_same(forced, hello)))?,
+    let (winner, firm) = match forced {
+        _ if lacking(hellos, best, founders).is_none() => best_that_counts(hellos, best)?,
+        Some(forced) => (furthest(hellos.values().filter(|hello| follows_same(forced, hello)))?, BTreeSet::new()),
         None => return None,
     };
+    let may = |hello: &&Hello| firm.is_empty() || firm.contains(&hello.id);
     let like = |hello: &&Hello| hello.line.history == winner.line.history && hello.line.end == winner.line.end;
-    let current: BTreeMap<_, _> = hellos.values().filter(like).map(|hello| (hello.id, hello.peer)).collect();
-    let mut line = winner.line.clone();
+    let elected = hellos.values().filter(may).filter(like);
+    let current: BTreeMap<_, _> = elected.map(|hello| (hello.id, hello.peer)).collect();
+    let mut line = Line { firm, ..winner.line.clone() };
     if line.history == 0 {
         line.history = (winner.id.0 as u64) | 1;
     }
@@ -37,6 +39,17 @@ pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<E
 
 fn furthest<'a>(hellos: impl Iterator<Item = &'a Hello>) -> Option<&'a Hello> {
     hellos.max_by_key(|hello| (hello.line.epoch, hello.line.step))
+}
+
+/// The furthest of those that count there, and all that do. One that does not may have a longer line, of which its machine
+/// has nothing yet, and if it went on, those that count might not know of it.
+fn best_that_counts<'a>(
+    hellos: &'a BTreeMap<Peer, Hello>,
+    best: &'a Hello,
+) -> Option<(&'a Hello, BTreeSet<ReplicaId>)> {
+    let firm = &best.line.firm;
+    let counts = hellos.values().filter(|hello| firm.is_empty() || firm.contains(&hello.id));
+    Some((furthest(counts)?, firm.clone()))
 }
 
 /// Whether this one may go on in place of one that is forced, and is behind it: one that has nothing insists on nothing.

@@ -1,4 +1,9 @@
 //! Who is up to date, who serves whom, and what is made of a gift.
+//!
+//! One that became up to date may be alone with that: the others had lost their connections before they received its
+//! *ready*. They would go on without it, as those that all are there. So it *counts* only once one that counts has said,
+//! in the order, that it received that *ready*: then those that all are there include one that knows of it. Until then its
+//! machine takes nothing, and it goes on in no view. If all that count leave first, it lags.
 use super::{Base, Effect, Engine, Gift, Input};
 use crate::frame::{Frame, Hello, Peer};
 use crate::line::{Entry, Point, ReplicaId};
@@ -39,23 +44,65 @@ impl Engine {
         self.stop_donating(|donated| *donated == id);
         self.line.current.insert(id);
         self.bound.insert(id, peer);
+        self.fresh.insert(id, ask);
+        if self.counts(self.settings.id) {
+            self.effects.push_back(Effect::Send(Frame::Admit { id, ask }));
+        }
+    }
+
+    pub(super) fn take_admit(&mut self, id: ReplicaId, ask: u64) {
+        if self.fresh.get(&id) != Some(&ask) {
+            return;
+        }
+        self.fresh.remove(&id);
+        self.line.firm.insert(id);
         if id == self.settings.id {
+            // It received what the others became since, and had no reason to say so then.
+            let others: Vec<_> = self.fresh.iter().map(|(id, ask)| Frame::Admit { id: *id, ask: *ask }).collect();
+            self.effects.extend(others.into_iter().map(Effect::Send));
             self.become_current();
         }
+    }
+
+    /// Whether this one is up to date, and known to be.
+    fn counts(&self, id: ReplicaId) -> bool {
+        self.line.current.contains(&id) && self.line.firm.contains(&id)
+    }
+
+    /// Whether its machine takes nothing now.
+    pub(super) fn holds_back(&self) -> bool {
+        self.closing || !self.counts(self.settings.id)
+    }
+
+    /// None that counts is left in the group, and this one does not: it lags.
+    pub(super) fn leave_if_unknown(&mut self) -> bool {
+        let Some(me) = self.me.filter(|_| !self.closing && !self.counts(self.settings.id)) else { return false };
+        let there = |(id, peer): (&ReplicaId, &Peer)| self.counts(*id) && self.members.contains(peer);
+        if self.bound.iter().any(there) {
+            return false;
+        }
+        self.clean = false;
+        self.lag();
+        self.say_hello(me);
+        true
     }
 
     pub(super) fn drop_current(&mut self, id: ReplicaId) {
         self.line.current.remove(&id);
         self.bound.remove(&id);
+        self.fresh.remove(&id);
     }
 
     /// Gives the machine what was held back, unless the view is closing, and serves those that asked.
     pub(super) fn after_step(&mut self) {
-        if self.closing {
+        if self.closing || self.leave_if_unknown() {
             return;
         }
-        if self.line.firm != self.line.current {
+        if self.line.firm != self.line.current && self.line.current.is_subset(&self.line.firm) {
             self.line.firm = self.line.current.clone();
+        }
+        if self.holds_back() {
+            return;
         }
         // An operator's word counts once.
         self.settings.forces &= !self.line.current.contains(&self.settings.id);
@@ -86,7 +133,7 @@ impl Engine {
         let (ask, covers) = (hello.ask, self.line.step - step);
         let (line, bound, seen) = (self.line.clone(), self.bound.clone(), self.seen.clone());
         let (asks, claim) = (self.asks.values().cloned().collect(), self.claim.clone());
-        Gift { ask, covers, base, line, bound, asks, seen, claim }
+        Gift { ask, covers, base, line, bound, asks, fresh: self.fresh.clone(), seen, claim }
     }
 
     pub(super) fn stop_donating(&mut self, which: impl Fn(&ReplicaId) -> bool) {
@@ -106,6 +153,7 @@ impl Engine {
         self.flush();
         (self.line, self.seen, self.bound, self.claim) = (gift.line, gift.seen, gift.bound, gift.claim);
         self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
+        self.fresh = gift.fresh;
         let mut covered = gift.covers;
         // What came first came in the membership of then.
         (self.at, self.members) = (buffer.at, buffer.members);
@@ -145,9 +193,9 @@ impl Engine {
         }
     }
 
-    /// Whether it is the lowest of the current replicas that are in the group.
+    /// Whether it is the lowest of the replicas that count and are in the group.
     pub(super) fn is_lowest(&self) -> bool {
-        let present = self.line.current.iter().filter_map(|id| self.bound.get(id));
+        let present = self.line.current.intersection(&self.line.firm).filter_map(|id| self.bound.get(id));
         let lowest = present.filter(|peer| self.members.contains(peer)).min();
         lowest.is_some() && lowest == self.me.as_ref()
     }

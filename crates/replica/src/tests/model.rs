@@ -77,6 +77,8 @@ pub struct World {
     rng: Rng,
     /// The share of parts of transfers that are the last.
     ends: f64,
+    /// How often those are lost that do not get a transfer.
+    parts: f64,
     pub log: Vec<String>,
     nodes: usize,
     views: Vec<View>,
@@ -94,9 +96,15 @@ pub struct World {
     next: u64,
     /// All were up to date once.
     founded: bool,
+    /// One more than founders starts then.
+    later: bool,
     pub crashes: usize,
     pub served: [usize; 3],
     pub elected: usize,
+    /// Who received last that it is up to date, or that others know of it.
+    joined: Option<usize>,
+    /// It is without the others until they have tried to connect this often.
+    alone: Option<(usize, u64)>,
 }
 
 impl World {
@@ -107,6 +115,7 @@ impl World {
         Self {
             rng: Rng::new(seed),
             ends: [0.4, 0.03][seed as usize / 2 % 2],
+            parts: [0.02, 0.000_2][seed as usize / 4 % 2],
             log: Vec::new(),
             nodes,
             views: vec![view],
@@ -120,9 +129,12 @@ impl World {
             passed: 0,
             next: 1,
             founded: false,
+            later: false,
             crashes: 0,
             served: [0; 3],
             elected: 0,
+            joined: None,
+            alone: None,
         }
     }
 
@@ -292,6 +304,20 @@ impl World {
         2 * self.views[self.at[node]].nodes.len() > self.nodes
     }
 
+    /// What was sent before was mostly received: else all that replicas say to each other would wait behind commands.
+    fn has_room(&self, client: usize) -> bool {
+        let Some(node) = self.clients[client].node else { return self.clients[client].outbox.is_empty() };
+        let view = &self.views[self.at[node]];
+        let behind = view.order.len() - view.delivered.values().min().unwrap_or(&0);
+        self.clients[client].outbox.is_empty() && behind < 6
+    }
+
+    fn call(&mut self, client: usize) {
+        let number = self.clients[client].engine.call(Bytes::from_static(b"x"));
+        self.clients[client].answered.insert(number);
+        self.drain(client);
+    }
+
     fn send_next(&mut self, client: usize) {
         let Some(node) = self.clients[client].node.filter(|node| self.counts(*node)) else { return };
         let Some(frame) = self.clients[client].outbox.pop_front() else { return };
@@ -308,6 +334,10 @@ impl World {
         let engine = &mut self.clients[client].engine;
         match event {
             Event::Frame(frame) => {
+                let is_own = |id: ReplicaId| id == engine.id();
+                if matches!(frame, Frame::Ready { id, .. } | Frame::Admit { id, .. } if is_own(id)) {
+                    self.joined = Some(client);
+                }
                 assert!(!engine.is_behind(&frame), "c{client}: nobody is forced, and no other line goes on");
                 engine.on_frame(Frame::decode(&frame.encode()).unwrap());
             }
@@ -441,17 +471,17 @@ impl World {
         let node = self.rng.below(self.nodes as u64) as usize;
         // Where none is left that remembers, a new history begins.
         self.founded |= self.clients.iter().all(|client| client.engine.is_current());
+        if self.founded && std::mem::take(&mut self.later) {
+            self.start(0, self.nodes);
+        }
         if self.founded && self.crashes < (self.nodes - 1) / 2 && self.rng.chance(crashes) {
             return self.crash(client, node);
         }
         match self.rng.below(100) {
+            10..22 if !self.has_room(client) => {}
             0 if self.rng.chance(breaks * 20.0) => self.disconnect(client),
-            1..10 if self.clients[client].node.is_none() => self.connect(client, node),
-            10..16 => {
-                let number = self.clients[client].engine.call(Bytes::from_static(b"x"));
-                self.clients[client].answered.insert(number);
-                self.drain(client);
-            }
+            1..10 if self.clients[client].node.is_none() && !self.stays_alone() => self.connect(client, node),
+            10..16 => self.call(client),
             16..19 => {
                 let number = self.clients[client].engine.send_mark();
                 self.clients[client].marks.insert(number, self.answered);
@@ -477,13 +507,15 @@ impl World {
 
     /// All is whole: everything ends. True if all are up to date.
     pub fn heal(&mut self) -> bool {
-        self.repartition(&[(0..self.nodes).collect()]);
+        self.merge_all();
         self.connect_all();
         for steps_left in (0..40_000_u32).rev() {
-            if steps_left > 20_000 && self.rng.chance(0.02) {
-                self.part_from_donors();
+            if steps_left > 20_000 {
+                self.break_joiners();
             }
             if steps_left == 20_000 {
+                self.alone = None;
+                self.merge_all();
                 self.connect_all();
             }
             self.step(0.0, 0.0);
@@ -509,6 +541,29 @@ impl World {
         current
     }
 
+    fn merge_all(&mut self) {
+        self.repartition(&[(0..self.nodes).collect()]);
+    }
+
+    /// In a view that lasts, replicas catch up. What can break for them breaks then.
+    fn break_joiners(&mut self) {
+        if self.rng.chance(self.parts) {
+            self.part_from_donors();
+        }
+        if let Some(joined) = self.joined.take()
+            && self.rng.chance(0.5)
+        {
+            self.part_from_joined(joined);
+        }
+        if self.rng.chance(0.001) {
+            let client = self.rng.below(self.clients.len() as u64) as usize;
+            self.disconnect(client);
+        }
+        if self.rng.chance(0.0005) {
+            self.merge_all();
+        }
+    }
+
     /// While the whole view goes on, connections are lost: of all but those that are sent what they lack, of one, or of most.
     fn part_from_donors(&mut self) {
         let is_served = |client: &Client| client.engine.waits_for() == "it is sent what it lacks";
@@ -520,6 +575,34 @@ impl World {
             (false, _) => Vec::new(),
         };
         lost.into_iter().for_each(|client| self.disconnect(client));
+    }
+
+    /// Most others lose their connections just after one received that it is up to date, mostly before they do. It calls.
+    fn part_from_joined(&mut self, joined: usize) {
+        let others = (0..self.clients.len()).filter(|client| *client != joined);
+        let lost: Vec<_> = others.filter(|_| self.rng.chance(0.8)).collect();
+        lost.into_iter().for_each(|client| self.disconnect(client));
+        self.call(joined);
+        self.alone = Some((joined, self.rng.between(1, 20)));
+    }
+
+    /// Those that lost their connections stay away for a while; then they come back where that one is not.
+    fn stays_alone(&mut self) -> bool {
+        let Some((joined, tries)) = self.alone.take() else { return false };
+        if tries > 0 {
+            self.alone = Some((joined, tries - 1));
+            return true;
+        }
+        let Some(node) = self.clients.get(joined).and_then(|client| client.node) else { return false };
+        let (one, others): (BTreeSet<_>, BTreeSet<_>) = (0..self.nodes).partition(|other| *other == node);
+        let elsewhere = others.iter().copied().find(|_| self.rng.chance(0.5)).unwrap_or(self.nodes - 1);
+        self.repartition(&[one, others]);
+        for client in 0..self.clients.len() {
+            if self.clients[client].node.is_none() {
+                self.connect(client, elsewhere);
+            }
+        }
+        true
     }
 
     fn connect_all(&mut self) {
@@ -577,9 +660,7 @@ fn run(seed: u64, nodes: usize, crashes: f64) -> (World, bool) {
     for node in 0..nodes {
         world.start(node, nodes);
     }
-    if seed.is_multiple_of(3) {
-        world.start(0, nodes);
-    }
+    world.later = seed.is_multiple_of(3);
     for _ in 0..(seed % 7 + 1) * 400 {
         world.step(0.004, crashes);
     }
@@ -588,7 +669,7 @@ fn run(seed: u64, nodes: usize, crashes: f64) -> (World, bool) {
 }
 
 fn seeds() -> std::ops::Range<u64> {
-    let count = std::env::var("CONSORT_REPLICA_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60);
+    let count = std::env::var("CONSORT_REPLICA_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300);
     let first = std::env::var("CONSORT_REPLICA_FROM").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     first..first + count
 }

@@ -389,3 +389,37 @@ fn one_that_is_sent_what_it_lacks_elects_nobody_where_another_joins() {
     stage.settle();
     stage.assert_one_state(&[1, 2, 3, 4], &[(9, 1), (9, 2)]);
 }
+
+/// 1 and 2 are up to date, and 3 becomes so while both lose their connections: neither receives that.
+#[test]
+fn those_up_to_date_know_who_became_so_or_it_waits_for_them() {
+    let mut stage = Stage::founded(2);
+    stage.enter(engine(3, 2));
+    stage.change((1, 2), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.deliver_to(&[1, 2, 3]);
+    stage.take_gift(3);
+    for id in [1, 2] {
+        stage.actor(id).engine.on_lost();
+    }
+    stage.deliver_to(&[3]);
+    stage.change((1, 3), &[3], &[&[3]]);
+    stage.deliver_to(&[3]);
+    stage.order.push_back(command(9, 1));
+    stage.deliver_to(&[3]);
+    assert_eq!(stage.actor(3).machine, [], "no other knows that it is up to date");
+    // It is cut off, and the two are back.
+    stage.cut_off((2, 0), &[3]);
+    stage.order.clear();
+    for id in [1, 2] {
+        stage.actor(id).engine.on_connected(peer(id));
+    }
+    stage.change((3, 0), &[1, 2], &[&[1], &[2]]);
+    stage.order.push_back(command(8, 1));
+    stage.settle_among(&[1, 2]);
+    stage.change((4, 0), &[1, 2, 3], &[&[1, 2], &[3]]);
+    stage.settle();
+    stage.order.push_back(command(8, 2));
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(8, 1), (8, 2)]);
+    assert!(stage.actor(3).parted.is_empty());
+}

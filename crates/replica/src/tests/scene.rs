@@ -170,12 +170,17 @@ impl Stage {
         }
     }
 
-    /// What is under way to this one comes, and what it then says comes to all.
-    pub fn give_to(&mut self, id: u16) {
+    /// What is under way to this one comes.
+    pub fn take_gift(&mut self, id: u16) {
         let at = self.gifts.iter().position(|gift| gift.1 == peer(id)).expect("it is sent what it lacks");
         let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
         self.actor(id).take_gift(gift, machine);
         self.drain();
+    }
+
+    /// The same, and what it then says comes to all.
+    pub fn give_to(&mut self, id: u16) {
+        self.take_gift(id);
         let ids: Vec<_> = self.actors.iter().map(|actor| actor.id).collect();
         self.deliver_to(&ids);
     }

@@ -66,6 +66,12 @@ fn what_came_before_an_election_is_not_taken_by_those_who_lost_it() {
     let gift: Gift = donated.unwrap();
     assert!(matches!(&gift.base, Base::Line(entries) if entries.len() == 1), "{gift:?}");
     second.on_gift(gift);
+    assert_eq!(second.applied().position, 1, "no other knows yet that it is up to date");
+    let ready = said(&mut second);
+    ready.iter().for_each(|frame| first.on_frame(frame.clone()));
+    for frame in [ready, said(&mut first)].concat() {
+        second.on_frame(frame);
+    }
     assert_eq!(first.applied().position, 2, "(9, 1) and (9, 3); (9, 2) came while nobody followed");
     assert_eq!(second.applied(), first.applied());
 }
