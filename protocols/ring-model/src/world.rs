@@ -81,6 +81,7 @@ impl fmt::Display for Flying {
                 write!(f, "commit {} rotation {} from {from} to {to}", commit.ring, commit.rotation)
             }
             RingPacket::Beacon(beacon) => write!(f, "beacon of {} from {from} to {to}", beacon.view),
+            RingPacket::Reach(reach) => write!(f, "reach (asks: {}) from {from} to {to}", reach.asks),
             RingPacket::Late(late) => write!(f, "late in {} from {from} to {to}", late.ring),
         }
     }

@@ -13,6 +13,7 @@
 //! | 7 beacon | see [`Beacon`] | ring, members, heard, wants, settled, annotation, padding |
 //! | 8 late | 32 + 2 a node | asks (0 or 1), ring, token_seq, to, counted heard |
 //! | 9 stamped token | 8 more than a token | stamp, then as a token |
+//! | 10 reach | 20 | asks (0 or 1), ring |
 //!
 //! Content by flag: messages (none), a packet of an old ring (2: old ring's index, originator, body; `round` holds the old
 //! seq), or the event that makes a view primary (4: nothing). Bit 0 marks a retransmission, bit 3 (8) messages whose sender
@@ -44,6 +45,8 @@ pub enum RingPacket {
     Ack(Ack),
     /// Asks the representative for the token.
     TokenRequest(TokenRequest),
+    /// Asks whether a granted token would come and come back.
+    Reach(Reach),
     /// Who I think should form a ring.
     Join(Join),
     /// The agreed members tell each other what they hold.
@@ -203,6 +206,15 @@ pub struct TokenRequest {
     pub ring: RingId,
 }
 
+/// Asks whether packets pass from the representative to a member and back, or answers that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The ring.
+    pub ring: RingId,
+    /// The representative asks; otherwise a member answers.
+    pub asks: bool,
+}
+
 /// Says that the token does not come, or answers whoever says so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Late {
@@ -242,6 +254,7 @@ const COMMIT: u8 = 6;
 const BEACON: u8 = 7;
 const LATE: u8 = 8;
 const STAMPED_TOKEN: u8 = 9;
+const REACH: u8 = 10;
 const RETRANSMISSION: u8 = 1;
 const RECOVERED: u8 = 2;
 const PRIMARY: u8 = 4;
@@ -263,6 +276,11 @@ impl consort_wire::Packet for RingPacket {
             Self::TokenRequest(request) => {
                 head.put_u8(TOKEN_REQUEST);
                 head.put_view_id(request.ring);
+            }
+            Self::Reach(reach) => {
+                head.put_u8(REACH);
+                head.put_u8(u8::from(reach.asks));
+                head.put_view_id(reach.ring);
             }
             Self::Join(join) => join.encode(head),
             Self::Commit(commit) => commit.encode(head),
@@ -307,6 +325,16 @@ impl consort_wire::Packet for RingPacket {
                 let ring = reader.view_id("ring")?;
                 reader.end("token request")?;
                 Ok(Self::TokenRequest(TokenRequest { ring }))
+            }
+            REACH => {
+                let asks = match reader.u8("asks")? {
+                    0 => false,
+                    1 => true,
+                    _ => return Err(reader.bad("asks")),
+                };
+                let ring = reader.view_id("ring")?;
+                reader.end("reach")?;
+                Ok(Self::Reach(Reach { ring, asks }))
             }
             LATE => {
                 let asks = match reader.u8("asks")? {

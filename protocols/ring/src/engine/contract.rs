@@ -82,7 +82,11 @@ impl Engine for Ring {
             return;
         }
         let next = match packet {
-            RingPacket::Data(_) | RingPacket::Token(_) | RingPacket::Ack(_) | RingPacket::TokenRequest(_) => {
+            RingPacket::Data(_)
+            | RingPacket::Token(_)
+            | RingPacket::Ack(_)
+            | RingPacket::TokenRequest(_)
+            | RingPacket::Reach(_) => {
                 if !self.knows(arrival.from) {
                     return;
                 }

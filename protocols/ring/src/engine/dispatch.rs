@@ -22,6 +22,10 @@ impl Ring {
                 state.rotation.on_token_request(io, now, from, request);
                 StateChange::Stay
             }
+            (RingState::Operational(state), RingPacket::Reach(reach)) => {
+                state.rotation.on_reach(io, now, from, reach);
+                StateChange::Stay
+            }
             (RingState::Recovery(state), RingPacket::Data(data)) => state.on_data(io, from, data),
             (RingState::Recovery(state), RingPacket::Token(token)) => state.on_token(io, now, arrival, token),
             (RingState::Commit(state), RingPacket::Data(data)) => {

@@ -71,9 +71,11 @@ impl Net {
     /// A packet from one node to another, made by hand and handed over at once.
     pub fn hand(&mut self, from: usize, to: usize, packet: RingPacket) {
         let lane = match packet {
-            RingPacket::Token(_) | RingPacket::Commit(_) | RingPacket::Ack(_) | RingPacket::TokenRequest(_) => {
-                Lane::Token
-            }
+            RingPacket::Token(_)
+            | RingPacket::Commit(_)
+            | RingPacket::Ack(_)
+            | RingPacket::TokenRequest(_)
+            | RingPacket::Reach(_) => Lane::Token,
             RingPacket::Data(_) => Lane::Data,
             RingPacket::Join(_) | RingPacket::Beacon(_) | RingPacket::Late(_) => Lane::Control,
         };

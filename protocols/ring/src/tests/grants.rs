@@ -149,23 +149,69 @@ fn views_over_a_cut(n: u16, sender: usize, is_cut: impl Fn(&Flying) -> bool) -> 
 }
 
 #[test]
-fn a_way_that_is_cut_for_good_costs_one_ring_for_a_minute() {
+fn a_way_that_is_cut_for_good_costs_one_ring_and_two_where_it_swallows_tokens_alone() {
     //= R47 test
     for n in [4, 6] {
         for (from, to) in [(1, 3), (3, 1)] {
             let is_there = |flying: &Flying| (flying.from.node, flying.to) == (NodeId(from), NodeId(to));
             let sender = 2;
             let all = views_over_a_cut(n, sender, is_there);
-            // One is tried at once, none in the minute that follows.
+            // One is tried at once, and none after that: nothing shows that what is granted would come back.
             assert!(all.iter().all(|views| *views <= 2), "all packets from {from} to {to} of {n}: {all:?}");
             // As with an address that is not the node's: multicast passes.
             let lost = |flying: &Flying| is_there(flying) && flying.lane == Lane::Token;
             let unicast = views_over_a_cut(n, sender, lost);
             assert!(unicast.iter().all(|views| *views <= 2), "unicast from {from} to {to} of {n}: {unicast:?}");
-            // What asks for the token passes: nothing shows beforehand that what is granted will not.
+            // All else passes, so it is tried once more, and then not for a minute.
             let tokens = views_over_a_cut(n, sender, |flying| is_there(flying) && flying.is_token());
-            assert!(tokens.iter().all(|views| *views <= 2), "tokens from {from} to {to} of {n}: {tokens:?}");
+            assert!(tokens.iter().all(|views| *views <= 3), "tokens from {from} to {to} of {n}: {tokens:?}");
         }
+    }
+}
+
+#[test]
+fn a_way_that_was_cut_for_a_second_is_granted_over_again_as_soon_as_it_passes() {
+    //= R47 test
+    for unicast_alone in [false, true] {
+        let is_cut = |flying: &Flying| {
+            let there = (flying.from.node, flying.to) == (NodeId(1), NodeId(3));
+            there && (flying.lane == Lane::Token || !unicast_alone)
+        };
+        let (mut net, mut sent) = (resting(4), 0);
+        let mut say = |net: &mut Net, cut: bool| {
+            net.submit(2, Service::Agreed, "x");
+            sent += 1;
+            net.run_dropping(Duration::from_millis(100), &mut |flying| cut && is_cut(flying));
+            (net.total("grants"), net.views[0].len())
+        };
+        let cut: Vec<_> = (0..20).map(|_| say(&mut net, true)).collect();
+        assert_eq!(cut[19], (0, 3), "one ring ended, and nothing was granted after that: {cut:?}");
+        let healed: Vec<_> = (0..5).map(|_| say(&mut net, false)).collect();
+        assert!(healed[4].0 >= 4, "{healed:?}");
+        net.run(LONGER);
+        assert!(have_all(&net, sent));
+    }
+}
+
+#[test]
+fn who_is_not_the_representative_asks_nobody_whether_it_is_reached() {
+    //= R47 test
+    let mut net = resting(3);
+    let ring = net.views[0][0].id;
+    let said = |asks, ring| RingPacket::Reach(crate::packet::Reach { ring, asks });
+    let other = consort_types::ViewId { number: ring.number + 4, ..ring };
+    for (from, to, packet, answered) in [
+        (1, 2, said(true, ring), 1),
+        (3, 2, said(true, ring), 0),
+        (1, 2, said(true, other), 0),
+        (2, 1, said(false, ring), 0),
+        (2, 3, said(false, ring), 0),
+    ] {
+        net.sent.clear();
+        net.hand_over(Flying { from: member(from), to: NodeId(to), lane: Lane::Token, packet });
+        net.run(Duration::from_millis(1));
+        let answers = net.sent.iter().filter(|flying| matches!(flying.packet, RingPacket::Reach(_))).count();
+        assert_eq!(answers, answered, "from {from} to {to}");
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::load::SentLoad;
 use crate::packet::{
-    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Recovered, STAMP_LEN,
+    Ack, Beacon, Commit, DATA_LEN, Join, Late, OldRing, Proposal, RECOVERED_LEN, RUN_LEN, Reach, Recovered, STAMP_LEN,
     TOKEN_LEN, Token, TokenRequest, Trail,
 };
 use crate::requests::Requests;
@@ -91,6 +91,8 @@ fn samples() -> Vec<RingPacket> {
         RingPacket::Data(DataPacket { ring, ack_request: true, ..data(9) }),
         RingPacket::Ack(Ack { ring, aru: Seq(20), stable: Seq(12) }),
         RingPacket::TokenRequest(TokenRequest { ring }),
+        RingPacket::Reach(Reach { ring, asks: true }),
+        RingPacket::Reach(Reach { ring, asks: false }),
         RingPacket::Late(Late {
             ring,
             asks: true,
@@ -129,6 +131,7 @@ fn every_packet_reads_back_and_has_the_documented_length() {
             RingPacket::Commit(_) => bytes.len(),
             RingPacket::Ack(_) => 35,
             RingPacket::TokenRequest(_) => 19,
+            RingPacket::Reach(_) => 20,
             RingPacket::Late(late) => 32 + 2 * late.heard.len(),
         };
         assert_eq!(bytes.len(), len, "{packet:?}");

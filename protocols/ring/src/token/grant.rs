@@ -4,9 +4,11 @@ use super::state::TokenState;
 use super::{Mode, PacketSource, Rotation};
 use crate::io::RingIo;
 use crate::load::SentLoad;
-use crate::packet::{DataContent, Token};
+use crate::packet::{DataContent, Reach, RingPacket, Token};
 use crate::timer::Timer;
+use consort_order::Destination;
 use consort_types::{Instant, MemberId, NodeId};
+use consort_wire::Lane;
 
 impl Rotation {
     /// Whether the token that rests here may leave it without going round: nobody is known to lack anything but what was numbered
@@ -56,6 +58,28 @@ impl Rotation {
             (false, _) => from == self.predecessor,
             (true, false) => from == self.ring.representative,
             (true, true) => self.granted_to() == Some(from.node) || crate::mutated!(io.config, ReturnedByAnybody),
+        }
+    }
+
+    /// A ring ended while the token was granted to it: before it is granted again, packets must pass there and back.
+    pub(super) fn ask_whether_it_is_reached(&self, io: &mut RingIo, now: Instant, to: MemberId) {
+        //= R47
+        if io.grant_backoff.needs_proof(to.node, now) {
+            let question = RingPacket::Reach(Reach { ring: self.ring, asks: true });
+            io.send(Destination::One(to.node), Lane::Token, question);
+        }
+    }
+
+    /// The representative asks whether it reaches this member, or a member answers it.
+    pub fn on_reach(&self, io: &mut RingIo, now: Instant, from: MemberId, reach: Reach) {
+        //= R47
+        if reach.ring != self.ring || reach.asks != (from == self.ring.representative) {
+            io.counters.unexpected += 1;
+        } else if reach.asks {
+            let answer = RingPacket::Reach(Reach { ring: self.ring, asks: false });
+            io.send(Destination::One(from.node), Lane::Token, answer);
+        } else if self.is_representative() {
+            io.grant_backoff.prove(from.node, now);
         }
     }
 

@@ -226,6 +226,7 @@ impl Rotation {
             _ => {}
         }
         self.requested_by.add(from);
+        self.ask_whether_it_is_reached(io, now, from);
     }
 }
 
