@@ -24,9 +24,11 @@ enum NoNumber {
 }
 
 /// The number for the incarnation that begins now. A directory that the user named must work; the usual one may fail, with a
-/// warning. What cannot be right is never passed over: the number would be an earlier incarnation's.
-pub fn begin(directory: Option<&Path>, cluster: &str, node: u16) -> Outcome<Incarnation> {
+/// warning. What cannot be right is never passed over: the number would be an earlier incarnation's. Other nodes may know one
+/// that it must exceed.
+pub fn begin(directory: Option<&Path>, cluster: &str, node: u16, exceed: Option<Incarnation>) -> Outcome<Incarnation> {
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
+    let clock = exceed.map_or(clock, |known| clock.max(known.0.saturating_add(1)));
     let (root, named) = match (directory, usual_directory()) {
         (Some(directory), _) => (directory.to_owned(), true),
         (None, Some(directory)) => (directory, false),
@@ -141,8 +143,10 @@ mod tests {
         assert_eq!(follow(&path, 1_000), Ok(Incarnation(1_000)));
         assert_eq!(follow(&path, 500), Ok(Incarnation(1_001)));
         assert_eq!(follow(&path, 2_000), Ok(Incarnation(2_000)));
-        let first = begin(Some(state.path()), "cluster", 1).unwrap();
-        assert!(first < begin(Some(state.path()), "cluster", 1).unwrap());
+        let first = begin(Some(state.path()), "cluster", 1, None).unwrap();
+        assert!(first < begin(Some(state.path()), "cluster", 1, None).unwrap());
+        let known = Incarnation(first.0 + 3_600_000_000);
+        assert_eq!(begin(Some(state.path()), "cluster", 1, Some(known)).unwrap(), Incarnation(known.0 + 1));
     }
 
     #[test]
@@ -151,7 +155,7 @@ mod tests {
         fs::create_dir(state.path().join("c")).unwrap();
         let with = |content: &[u8]| {
             fs::write(state.path().join("c/node-1.incarnation"), content).unwrap();
-            begin(Some(state.path()), "c", 1).unwrap_err().message
+            begin(Some(state.path()), "c", 1, None).unwrap_err().message
         };
         let mut long = vec![b' '; 1 << 20];
         long.push(b'7');
@@ -184,7 +188,7 @@ mod tests {
         let state = tempfile::tempdir().unwrap();
         let file = state.path().join("file");
         fs::write(&file, "").unwrap();
-        let message = begin(Some(&file), "c", 1).unwrap_err().message;
+        let message = begin(Some(&file), "c", 1, None).unwrap_err().message;
         assert!(message.starts_with("cannot "), "{message}");
     }
 

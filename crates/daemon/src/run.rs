@@ -75,7 +75,7 @@ pub fn prepare(mut settings: Settings, node: Option<u16>, ask: metrics::Ask) -> 
     let tls = tls::server(&settings)?;
     reload.note_tls(tls.clone());
     let advisor = registry::advisor(&settings)?;
-    let (sockets, node) = begin(&settings, &card, &reload, tls.as_ref(), advisor.as_ref())?;
+    let (sockets, node) = begin(&settings, &card, &reload, tls.as_ref(), advisor.as_ref(), None)?;
     let registration = registry::begin(&settings, advisor.as_ref())?;
     let shown = tls.as_ref().filter(|_| settings.metrics_tls);
     let metrics = settings.metrics.map(|address| tell_metrics(address, shown, &card, ask)).transpose()?;
@@ -100,16 +100,16 @@ impl Ready {
         let _named = tracing::info_span!("consort", cluster = %self.card.cluster, node = self.card.node).entered();
         let (mut sockets, mut node) = (self.sockets, self.node);
         loop {
-            let records = match node.run(sockets, stop.clone()) {
+            let (records, exceed) = match node.run(sockets, stop.clone()) {
                 Ok(()) => break,
-                Err(RunError::Restart { records, .. }) => records,
+                Err(RunError::Restart { records, exceed, .. }) => (records, exceed),
                 Err(error) => return Err(Failure::new(error.to_string())),
             };
             if !await_addresses(&self.settings, Some(self.card.node), &stop) {
                 break;
             }
-            (sockets, node) =
-                begin(&self.settings, &self.card, &self.reload, self.tls.as_ref(), self.advisor.as_ref())?;
+            let (tls, advisor) = (self.tls.as_ref(), self.advisor.as_ref());
+            (sockets, node) = begin(&self.settings, &self.card, &self.reload, tls, advisor, exceed)?;
             sockets.carry(records);
         }
         tracing::info!("ended");
@@ -137,8 +137,9 @@ fn begin(
     reload: &Reload,
     tls: Option<&ServerTls>,
     advisor: Option<&Advisor>,
+    exceed: Option<Incarnation>,
 ) -> Outcome<(Sockets, AnyNode)> {
-    let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node)?;
+    let incarnation = incarnation::begin(settings.state.as_deref(), &settings.cluster, card.node, exceed)?;
     let mut options = net_options(settings, card, incarnation)?;
     // Each incarnation has a salt of its own.
     let seal = |keys: KeyRing| {

@@ -507,10 +507,10 @@ impl<E: Engine> Driver<E> {
                 Effect::PromiseKey { epoch } => self.seals.promise(epoch),
                 Effect::SealWith { epoch, members } => self.adopt_key(epoch, &members),
                 Effect::Left => self.left = true,
-                Effect::Restart { cause, records } => {
+                Effect::Restart { cause, records, exceed } => {
                     tracing::warn!(cause, "starts anew");
                     self.left = true;
-                    self.restart = Some(RunError::Restart { cause, records });
+                    self.restart = Some(RunError::Restart { cause, records, exceed });
                 }
                 Effect::ReadAgain { client } => self.clients.resume(client),
                 Effect::Spool { client, bytes } => self.spool(client, bytes),

@@ -164,6 +164,8 @@ pub enum RunError {
         cause: String,
         /// For [`Sockets::carry`](crate::Sockets::carry).
         records: Vec<bytes::Bytes>,
+        /// The later incarnation must have a larger number than this one of the same node, which others know.
+        exceed: Option<consort_types::Incarnation>,
     },
     /// Real time was asked for and is not permitted.
     #[error(

@@ -40,7 +40,9 @@ impl<E: Engine> Node<E> {
             }
             Output::Persist { ticket, record, sync } => return Some(Effect::Persist { ticket, record, sync }),
             Output::Trim { up_to } => return Some(Effect::Trim { up_to }),
-            Output::Restart { cause, records } => return Some(Effect::Restart { cause, records }),
+            Output::Restart { cause, records, exceed } => {
+                return Some(Effect::Restart { cause, records, exceed });
+            }
             Output::Deliver(delivery) => self.on_place(delivery, None),
             Output::Confirm { offer, delivery } => self.on_place(delivery, Some(offer)),
             Output::Offer(offer) => self.on_offer(PendingDelivery::Offer(offer)),

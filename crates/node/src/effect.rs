@@ -1,7 +1,7 @@
 //! What a node asks of its driver.
 use bytes::Bytes;
 use consort_order::{Destination, Lane};
-use consort_types::{ClientId, MemberId, Ticket};
+use consort_types::{ClientId, Incarnation, MemberId, Ticket};
 
 /// One datagram for the network: `head`, then `body`. Both are shared; `body` is never copied.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Effect {
         cause: String,
         /// What the next incarnation is to start with, unless there are records of its own.
         records: Vec<Bytes>,
+        /// The next incarnation must have a larger number than this.
+        exceed: Option<Incarnation>,
     },
     /// The node has said good-bye: the driver may stop.
     Left,

@@ -12,8 +12,8 @@
 pub use advice::Advice;
 use bytes::Bytes;
 use consort_types::{
-    Class, Copies, Holder, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait, Position, Service,
-    Ticket, View, ViewCause, ViewId,
+    Class, Copies, Holder, Incarnation, Instant, MemberId, MessageId, NodeId, OfferId, OrderStream, OrderWait,
+    Position, Service, Ticket, View, ViewCause, ViewId,
 };
 pub use consort_wire::{Lane, Malformed, Packet, Payload};
 pub use fact::{Fact, PeerReach, Pressure, each_counter, state_of, trouble_of};
@@ -238,6 +238,8 @@ pub enum Output<P> {
         cause: String,
         /// What an engine that keeps no records must not forget all the same; one that does finds its own.
         records: Vec<Bytes>,
+        /// The new incarnation must have a larger number than this: others know it, and accept no earlier one.
+        exceed: Option<Incarnation>,
     },
     /// Records up to this ticket are not needed any more, those of earlier incarnations among them.
     Trim {

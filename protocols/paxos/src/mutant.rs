@@ -78,5 +78,7 @@ consort_types::mutants!(
     RoomIgnored "votes on while its disk does not keep up",
     PoolKept "keeps payloads of values that can never count",
     AdvisedUnseen "hands over to a node that is advised, whether it is there or not",
+    OutdatedUnanswered "leaves out an earlier incarnation without a word",
+    TwinAnswered "has an earlier incarnation exceed one that runs",
     AdviceChurns "hands over as often as the advice changes",
 );

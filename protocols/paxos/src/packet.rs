@@ -20,6 +20,7 @@
 //! | 17 end | the same: where the log ends, for who asked to learn that |
 //! | 15 declare | an item: what a program says of one of its copies |
 //! | 16 yield | ballot, who is to lead |
+//! | 18 outdated | a later incarnation of the receiver's node |
 use crate::ballot::{Ballot, Began, Incarnations, Item, LogId, ValueId};
 use crate::checkpoints::{Bind, Bound, Declared, Program, Seat, Statement};
 use crate::learner::{Checkpoint, Present};
@@ -116,6 +117,8 @@ pub enum Content {
     Declare(Box<Statement>),
     /// Where the log ends, as far as its sender knows.
     End(Box<Checkpoint>),
+    /// This incarnation of the receiver's node is known, is later than the receiver, and says nothing.
+    Outdated(Incarnation),
     /// The coordinator leads no more by its ballot: another is to stand at once.
     Yield {
         /// By which ballot it led.
@@ -733,6 +736,7 @@ impl Content {
             Self::Declare(_) => 15,
             Self::Yield { .. } => 16,
             Self::End(_) => 17,
+            Self::Outdated(_) => 18,
         }
     }
 
@@ -793,6 +797,7 @@ impl Content {
                 put_ballot(out, *ballot);
                 out.put_member(*to);
             }
+            Self::Outdated(incarnation) => out.put_u64(incarnation.0),
             Self::Recover => {}
         }
         Bytes::new()
@@ -835,6 +840,7 @@ impl Content {
             }
             16 => Self::Yield { ballot: read_ballot(reader)?, to: reader.member("to")? },
             17 => Self::End(Box::new(read_checkpoint(reader)?)),
+            18 => Self::Outdated(Incarnation(reader.u64("incarnation")?)),
             _ => return Err(reader.bad("kind")),
         })
     }

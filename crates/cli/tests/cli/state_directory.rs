@@ -265,3 +265,48 @@ fn machines_replaced_one_and_all_go_on_and_an_operator_may_adopt() {
         assert!(ran.code == 1 && ran.errors.contains("there is nothing to adopt"), "{} {}", ran.out, ran.errors);
     }
 }
+
+/// A clock was an hour ahead when node 3 began, and is right now; the directory with its number is lost.
+fn comes_back_with_a_smaller_number(options: &[&str]) {
+    let world = World::new();
+    let start = |node: &str| {
+        let home = home(&world, node);
+        world.daemon(&[&["--nodes", "3", "--node", node, "--state-dir", home.to_str().unwrap()], options].concat())
+    };
+    let ahead = std::time::UNIX_EPOCH.elapsed().unwrap() + std::time::Duration::from_secs(3_600);
+    let place = home(&world, "3").join(&world.cluster);
+    std::fs::create_dir_all(&place).unwrap();
+    std::fs::write(place.join("node-3.incarnation"), ahead.as_micros().to_string()).unwrap();
+    let mut daemons = ["1", "2", "3"].map(start);
+    send(&world, "3", "before");
+    daemons[2].kill();
+    std::fs::remove_dir_all(home(&world, "3")).unwrap();
+    daemons[2] = start("3");
+    wait_until("all three are in one view", || {
+        let answers: serde_json::Value =
+            serde_json::from_str(&world.run(&["status", "--json"]).out).unwrap_or_default();
+        let view = |node: usize| &answers[node]["status"]["view"];
+        let members = answers[2]["status"]["members"].as_str().unwrap_or("").split_whitespace().count();
+        members == 3 && view(0) == view(2) && view(1) == view(2)
+    });
+    send(&world, "3", "after");
+    send(&world, "1", "and from another");
+}
+
+#[test]
+fn a_node_that_comes_back_with_a_smaller_number_takes_part_with_votes_on_disk() {
+    comes_back_with_a_smaller_number(&PAXOS[2..]);
+}
+
+#[test]
+fn a_node_that_comes_back_with_a_smaller_number_takes_part_with_votes_in_memory() {
+    comes_back_with_a_smaller_number(&["--protocol", "paxos", "--storage", "memory"]);
+    comes_back_with_a_smaller_number(&["--protocol", "multiring-paxos"]);
+}
+
+#[test]
+fn a_node_that_comes_back_with_a_smaller_number_takes_part_in_a_ring_and_in_trees() {
+    for protocol in ["ring", "toto", "plato"] {
+        comes_back_with_a_smaller_number(&["--protocol", protocol]);
+    }
+}

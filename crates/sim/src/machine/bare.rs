@@ -117,7 +117,7 @@ impl<E: Engine> Bare<E> {
             Output::Room => MachineOutput::Room { client: None },
             Output::Persist { ticket, record, sync } => MachineOutput::Persist { ticket, record, sync },
             Output::Trim { up_to } => MachineOutput::Trim { up_to },
-            Output::Restart { cause, records } => MachineOutput::Restart { cause, records },
+            Output::Restart { cause, records, .. } => MachineOutput::Restart { cause, records },
             Output::Left => MachineOutput::Left,
             // For layers that a bare engine lacks.
             Output::Beacon { .. } | Output::Interrupted { .. } => return None,

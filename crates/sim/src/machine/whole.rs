@@ -341,7 +341,7 @@ impl<E: Engine> Whole<E> {
                 self.acts.push_back(MachineOutput::Persist { ticket, record, sync })
             }
             Effect::Trim { up_to } => self.acts.push_back(MachineOutput::Trim { up_to }),
-            Effect::Restart { cause, records } => self.acts.push_back(MachineOutput::Restart { cause, records }),
+            Effect::Restart { cause, records, .. } => self.acts.push_back(MachineOutput::Restart { cause, records }),
             Effect::Left => self.acts.push_back(MachineOutput::Left),
             Effect::ReadAgain { client } => {
                 if let Some(seat) = self.seats.get_mut(seat_of(client)) {

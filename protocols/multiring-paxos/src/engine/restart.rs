@@ -5,6 +5,7 @@ use crate::slot::RingId;
 use bytes::{BufMut, Bytes, BytesMut};
 use consort_order::Output;
 use consort_paxos::Paxos;
+use consort_types::Incarnation;
 
 impl MultiRingPaxos {
     /// A ring's log is not retained any more where the merge stands. Who has not asked to be let in begins where the
@@ -19,7 +20,7 @@ impl MultiRingPaxos {
         let known =
             [&global.present.last, &global.present.away].iter().any(|incarnations| incarnations.contains_key(&self.me));
         if self.asked || known {
-            return self.restart(&format!("{ring} does not retain what is yet to be merged"), None);
+            return self.restart(&format!("{ring} does not retain what is yet to be merged"), None, None);
         }
         self.read_again();
         let read = self.rings.iter().filter(|(ring, _)| self.is_read(**ring));
@@ -29,7 +30,7 @@ impl MultiRingPaxos {
     }
 
     /// This node cannot go on. What it has promised in each ring goes along.
-    pub(super) fn restart(&mut self, cause: &str, told: Option<(RingId, Vec<Bytes>)>) {
+    pub(super) fn restart(&mut self, cause: &str, exceed: Option<Incarnation>, told: Option<(RingId, Vec<Bytes>)>) {
         //= MP56
         if self.farewell == Farewell::Restarts {
             return;
@@ -43,7 +44,7 @@ impl MultiRingPaxos {
             };
             records.extend(own.iter().map(|record| tagged(*ring, record)));
         }
-        self.output.push_back(Output::Restart { cause: cause.to_owned(), records });
+        self.output.push_back(Output::Restart { cause: cause.to_owned(), records, exceed });
     }
 
     /// The records of a ring among all.

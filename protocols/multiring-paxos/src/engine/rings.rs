@@ -32,8 +32,10 @@ impl MultiRingPaxos {
                 self.output.push_back(Output::Beacon { from, annotation });
             }
             Output::Left => self.on_left(ring),
-            Output::Restart { .. } if self.may_forget(ring) => self.forget_ring(ring),
-            Output::Restart { cause, records } => self.restart(&format!("{ring}: {cause}"), Some((ring, records))),
+            Output::Restart { exceed: None, .. } if self.may_forget(ring) => self.forget_ring(ring),
+            Output::Restart { cause, records, exceed } => {
+                self.restart(&format!("{ring}: {cause}"), exceed, Some((ring, records)));
+            }
             _ => {}
         }
     }

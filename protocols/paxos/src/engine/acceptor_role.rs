@@ -63,7 +63,9 @@ impl Paxos {
                     }
                 }
             }
-            Then::StartAnew { cause } => self.output.push_back(Output::Restart { cause, records: Vec::new() }),
+            Then::StartAnew { cause } => {
+                self.output.push_back(Output::Restart { cause, records: Vec::new(), exceed: None })
+            }
             Then::Trim(up_to) => self.output.push_back(Output::Trim { up_to }),
         }
     }

@@ -135,7 +135,7 @@ impl Paxos {
                 "its acceptors have forgotten the order that this node has read up to instance {}, or have begun another",
                 self.learner.next()
             );
-            self.output.push_back(Output::Restart { cause, records: Vec::new() });
+            self.output.push_back(Output::Restart { cause, records: Vec::new(), exceed: None });
         }
     }
 

@@ -57,12 +57,17 @@ impl Engine for Paxos {
 
     fn handle_packet(&mut self, now: Instant, arrival: Arrival, packet: Packet) {
         //= X05
-        if arrival.from.node == self.me.node || self.latest.outdates(arrival.from) {
+        let is_own = arrival.from.node == self.me.node;
+        if !is_own && matches!(packet.content, Content::Beat(_)) {
+            self.answer_outdated(now, arrival.from);
+        }
+        if is_own || self.latest.outdates(arrival.from) {
             self.counters.outdated += 1;
             return;
         }
         self.latest.note(arrival.from);
         match packet.content {
+            Content::Outdated(later) => self.exceed(arrival.from, later),
             Content::Beat(beat) => self.on_beat(now, arrival.from, packet.log, *beat),
             //= X52
             content if packet.log == self.log || crate::mutated!(self.config, AnyLogHeeded) => {

@@ -27,6 +27,7 @@ mod learner_role;
 mod merge_source;
 #[cfg(feature = "model")]
 mod model;
+mod outdated;
 mod payload_ring;
 mod programs;
 mod readiness;
@@ -395,6 +396,7 @@ impl Paxos {
             Content::End(end) => self.on_end(now, *end),
             Content::Declare(statement) => self.on_declare(now, *statement),
             Content::Yield { ballot, to } => self.on_yield(now, from, ballot, to),
+            Content::Outdated(later) => self.exceed(from, later),
         }
     }
 

@@ -254,7 +254,7 @@ impl Paxos {
             let cause =
                 format!("the other nodes retain the order from instance {first} on, and this node has read {next}");
             let records = self.carried();
-            self.output.push_back(Output::Restart { cause, records });
+            self.output.push_back(Output::Restart { cause, records, exceed: None });
         }
     }
 

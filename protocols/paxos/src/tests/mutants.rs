@@ -147,6 +147,8 @@ const NOTICED: &[(Mutant, &str, Where)] = &[
     (Mutant::RoomIgnored, "room", Scene(stalls::little_waits_for_a_disk_that_stalls)),
     (Mutant::PoolKept, "memory", Scene(v::payloads_of_values_that_cannot_count_any_more_are_dropped)),
     (Mutant::AdvisedUnseen, "advice", Scene(a::an_advised_node_that_is_not_there_is_not_waited_for)),
+    (Mutant::OutdatedUnanswered, "liveness", Seeds),
+    (Mutant::TwinAnswered, "twin", Scene(s::an_earlier_incarnation_is_told_the_later_one_once_that_says_nothing)),
     (Mutant::AdviceChurns, "advice", Scene(a::advice_that_changes_all_the_time_changes_coordinators_seldom)),
 ];
 

@@ -91,6 +91,7 @@ fn samples() -> Vec<Packet> {
         })),
         Content::Checkpoint(Box::new(checkpoint())),
         Content::End(Box::new(checkpoint())),
+        Content::Outdated(Incarnation(77)),
         Content::Declare(Box::new(Statement::Declare { holder: holder("bill"), epoch: 0, from: Some(1 << 40) })),
         Content::Declare(Box::new(Statement::Declare { holder: holder("bill"), epoch: 4, from: None })),
         Content::Declare(Box::new(Statement::Bind(bind("bill", 0)))),

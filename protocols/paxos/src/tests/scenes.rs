@@ -560,6 +560,57 @@ fn views_stand_in_the_order_and_close_the_ones_before_with_those_that_stay() {
     assert!(!world.hosts[0].engine.members().unwrap().contains(&old));
 }
 
+#[test]
+fn who_comes_back_with_a_smaller_number_than_it_had_learns_it_and_takes_part() {
+    //= X09 test
+    for (storage, node) in [(Storage::Memory, 0), (Storage::Memory, 2), (Storage::Sync, 1), (Storage::Sync, 3)] {
+        let mut world = settled(19, 4, 3, storage);
+        world.stop(node, Disk::Lost);
+        world.restart(node);
+        settles(&mut world, 2_000);
+        let had = world.hosts[usize::from(node)].incarnation;
+        world.stop(node, Disk::Lost);
+        world.run_until(2_000, World::is_settled);
+        world.restart_as(node, true);
+        assert!(world.hosts[usize::from(node)].incarnation < had);
+        settles(&mut world, 4_000);
+        assert!(world.hosts[usize::from(node)].incarnation > had, "{storage:?} n{node}");
+        assert_eq!(world.hosts[0].engine.members().unwrap().len(), 4);
+    }
+}
+
+#[test]
+pub fn an_earlier_incarnation_is_told_the_later_one_once_that_says_nothing() {
+    //= X09 test
+    let mut solo = Solo::voting(3);
+    let (early, late) = (other(1), consort_types::MemberId::new(1, 7));
+    let told = |solo: &mut Solo, from| {
+        let said = solo.hand(from, Content::Beat(Box::new(beat(Ballot::ZERO))));
+        let outdated = |(to, content)| match content {
+            Content::Outdated(incarnation) => Some((to, incarnation)),
+            _ => None,
+        };
+        said.into_iter().find_map(outdated)
+    };
+    assert_eq!(told(&mut solo, late), None);
+    assert!(told(&mut solo, early).is_none(), "twin: two daemons run as one node, and the later one stays");
+    (0..40).for_each(|_| drop(solo.tick()));
+    assert_eq!(told(&mut solo, early), Some((Destination::One(NodeId(1)), Incarnation(7))));
+    assert_eq!(told(&mut solo, late), None);
+    assert_eq!(told(&mut solo, early), None);
+}
+
+#[test]
+fn a_number_that_is_no_later_one_or_cannot_be_exceeded_ends_no_incarnation() {
+    //= X09 test
+    for (number, ends) in [(8, false), (9, false), (10, true), (Incarnation::LAST.0, false), (u64::MAX, false)] {
+        let mut solo = Solo::voting(3);
+        solo.hand(other(1), Content::Outdated(Incarnation(number)));
+        solo.hand(other(2), Content::Outdated(Incarnation(number)));
+        assert_eq!(solo.exceeds, ends.then_some(Incarnation(number)), "{number}");
+    }
+}
+
 /// Whom it asks for what it lacks, while these are heard for so many beats.
 fn asked_by(solo: &mut Solo, heard: &[u16], beats: usize) -> Vec<NodeId> {
     let mut asked = Vec::new();

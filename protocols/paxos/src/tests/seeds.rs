@@ -19,6 +19,7 @@ pub fn draw(seed: u64) -> World {
     if rng.chance(0.5) {
         world.retains.insert(rng.below(nodes.into()) as u16, 256 << 20);
     }
+    world.clocks = seed.is_multiple_of(3);
     world.loss = [0.0, 0.05, 0.3][rng.below(3) as usize];
     world
 }

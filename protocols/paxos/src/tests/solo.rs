@@ -39,6 +39,8 @@ pub struct Solo {
     pub delivered: Vec<String>,
     /// Whether it has gone.
     pub left: bool,
+    /// It ended its incarnation, and the next one must exceed this.
+    pub exceeds: Option<Incarnation>,
     said: Vec<(Destination, Content)>,
 }
 
@@ -53,7 +55,8 @@ impl Solo {
         }
         let engine = Paxos::new(config, Incarnation(9)).unwrap();
         let now = Instant(1_000_000_000);
-        let mut solo = Self { engine, now, records: Vec::new(), delivered: Vec::new(), left: false, said: Vec::new() };
+        let (written, delivered, said) = Default::default();
+        let mut solo = Self { engine, now, records: written, delivered, left: false, exceeds: None, said };
         let records: Vec<_> = records.iter().map(Record::encode).collect();
         solo.engine.start(now, &records);
         solo.drain();
@@ -192,6 +195,7 @@ impl Solo {
                     self.delivered.push(String::from_utf8_lossy(&delivery.payload.to_bytes()).into_owned());
                 }
                 Output::Left => self.left = true,
+                Output::Restart { exceed, .. } => self.exceeds = exceed,
                 Output::Install(view) if view.kind == ViewKind::Regular => self.engine.resume(self.now, view.id),
                 _ => {}
             }

@@ -91,6 +91,8 @@ pub struct World {
     pub story: bool,
     /// Disks that take no more for now.
     stalled: BTreeSet<u16>,
+    /// Whether clocks are set back among all else that goes wrong.
+    pub clocks: bool,
     /// Whether disks stall among all else that goes wrong.
     pub stalls: bool,
     /// Whether copies of programs bind and declare among all else.
@@ -150,6 +152,7 @@ impl World {
             loss: 0.0,
             distances: BTreeMap::new(),
             incarnations: 1,
+            clocks: false,
             retains: BTreeMap::new(),
             judge: Judge::new(&config),
             story: false,
@@ -332,7 +335,8 @@ impl World {
                     self.judge.installed(node, incarnation, &view);
                 }
                 Output::Trim { up_to } => self.hosts[at].disk.retain(|(ticket, _)| *ticket > up_to),
-                Output::Restart { cause, records } => {
+                Output::Restart { cause, records, exceed } => {
+                    assert!(exceed.is_none_or(|exceed| exceed.0 <= self.incarnations), "X09: {exceed:?} never was");
                     let log = self.hosts[at].engine.log();
                     let lives = super::lost_logs::voters(self, log) >= self.config.quorum();
                     self.left_alive += usize::from(lives && cause.contains("forgotten"));
@@ -505,11 +509,20 @@ impl World {
 
     pub fn restart(&mut self, node: u16) {
         if !self.hosts[usize::from(node)].up {
-            self.incarnations += 1;
-            let host = &mut self.hosts[usize::from(node)];
-            (host.incarnation, host.count) = (self.incarnations, 0);
-            self.start(node);
+            let behind = self.clocks && self.hosts[usize::from(node)].disk.is_empty() && self.rng.chance(0.3);
+            self.restart_as(node, behind);
         }
+    }
+
+    /// Starts it in a new incarnation, maybe as one whose clock was set back and whose file is lost: with a smaller number.
+    pub fn restart_as(&mut self, node: u16, behind: bool) {
+        self.incarnations += 2;
+        let host = &mut self.hosts[usize::from(node)];
+        // Even numbers are those that lie between: each is used once at most.
+        let between = host.incarnation > 1 && host.incarnation % 2 == 1;
+        let number = if behind && between { host.incarnation - 1 } else { self.incarnations };
+        (host.incarnation, host.count) = (number, 0);
+        self.start(node);
     }
 
     /// Whether an acceptor may forget: a majority of the others must stay that remembers.
