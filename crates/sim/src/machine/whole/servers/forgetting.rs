@@ -17,8 +17,9 @@ use consort_types::{ClientId, Duration, GroupName, Instant, NodeId, Primary, Ser
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::Read;
 
-/// The bytes of a part of a transfer.
+/// The bytes of a part of a transfer, and the most parts: each waits for the one before, and there is an end to the calm.
 const CHUNK: usize = 1_500;
+const PARTS_MOST: usize = 48;
 /// A checkpoint is due after this time, if anything was applied.
 const SAVE_EVERY: Duration = Duration::from_secs(1);
 /// How long it takes to write a checkpoint, at most.
@@ -336,7 +337,7 @@ impl Process {
         if matches!(gift.base, Base::Snapshot { .. }) {
             bytes.extend(bytes_of(&self.registers));
         }
-        let chunks = bytes.chunks(CHUNK).map(Bytes::copy_from_slice).collect();
+        let chunks = bytes.chunks(bytes.len().div_ceil(PARTS_MOST).max(CHUNK)).map(Bytes::copy_from_slice).collect();
         self.donations.insert(id, Donation { peer, ask: gift.ask, chunks, next: 0, acknowledged: 0 });
     }
 
