@@ -7,11 +7,13 @@ use crate::network::SimSocket;
 use crate::plan::Tears;
 use crate::trace::{DeliverySender, Occurrence, SaidMessage, Submitted};
 use bytes::Bytes;
-use consort_types::{Class, NodeId, Position, Service, Ticket};
+use consort_types::{Class, Duration, NodeId, Position, Service, Ticket};
 
 /// How often in a row a machine may ask for a wake-up in the past and deliver nothing. A node alone with a long queue hands its
 /// token to itself over and over, and delivers each time.
 const SPINS: u32 = 1_000;
+/// When the calm has lasted this long, all is on the disks that they were given before it.
+const AFTER_CALM: Duration = Duration::from_millis(500);
 
 impl<M: Machine> SimWorld<'_, M> {
     pub(super) fn on_arrive(&mut self, host: u16, socket: SimSocket, bytes: Bytes) {
@@ -266,7 +268,11 @@ impl<M: Machine> SimWorld<'_, M> {
             }
             MachineOutput::Persist { ticket, record, sync } => {
                 self.incarnations.write(host, ticket, record);
-                let done = self.hosts[usize::from(host)].write(self.plan.tears != Tears::Writes);
+                let place = &mut self.hosts[usize::from(host)];
+                // A slow disk is slow while its fault lasts, not for what it was given then.
+                let latest = self.plan.calm.max(self.recorder.now) + AFTER_CALM;
+                let done = place.write(self.plan.tears != Tears::Writes).min(latest);
+                place.disk_free = done;
                 self.schedule(done, WorldEvent::Persisted { incarnation, ticket, sync });
             }
             MachineOutput::Trim { up_to } => {
