@@ -112,7 +112,8 @@ fn signal_all(cluster: &Cluster, servers: &[Server], rng: &mut Rng, at_once: boo
         order.swap(last, rng.below(last as u64 + 1) as usize);
     }
     for at in order {
-        let signal = if rng.chance(0.5) { Signal::TERM } else { Signal::INT };
+        // What a shell started in the background ignores this one, and so does what it starts.
+        let signal = if rng.chance(0.5) || ignores_interrupts() { Signal::TERM } else { Signal::INT };
         match at {
             0..3 => cluster.signal(at, signal),
             _ => servers[at - 3].process.signal(signal),
@@ -121,6 +122,12 @@ fn signal_all(cluster: &Cluster, servers: &[Server], rng: &mut Rng, at_once: boo
             thread::sleep(Duration::from_millis(rng.below(80)));
         }
     }
+}
+
+fn ignores_interrupts() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    u64::from_str_radix(ignored, 16).unwrap() & 1 << (Signal::INT.as_raw() - 1) != 0
 }
 
 fn orderly_stops_keep_all(protocol: &str) {
