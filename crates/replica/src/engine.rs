@@ -76,6 +76,7 @@ pub struct Gift {
     pub line: Line,
     pub bound: BTreeMap<ReplicaId, Peer>,
     pub asks: Vec<(Hello, u64)>,
+    /// Current ones that do not count yet, with the number of their question.
     pub fresh: BTreeMap<ReplicaId, u64>,
     pub seen: Seen,
     /// By which the donor goes on in this view.
@@ -234,11 +235,11 @@ impl Engine {
         if self.me.is_none() {
             return "it is in the group of no daemon".to_owned();
         }
+        if self.follows {
+            return "no other replica has confirmed yet that this one is up to date".to_owned();
+        }
         if self.donor.is_some() {
             return "it is sent what it lacks".to_owned();
-        }
-        if self.follows {
-            return "no other replica has said yet that it knows that this one is up to date".to_owned();
         }
         let silent = self.members.len().saturating_sub(self.hellos.len());
         if silent > 0 {
