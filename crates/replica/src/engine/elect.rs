@@ -66,7 +66,9 @@ pub(crate) fn lacks(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> String {
 fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Option<String> {
     let there: BTreeSet<_> = hellos.values().map(|hello| hello.id).collect();
     let were = &best.line.current;
-    if were.is_empty() {
+    let firm = &best.line.firm;
+    // All that were current may have left it by their hellos; a history began all the same.
+    if were.is_empty() && firm.is_empty() {
         let missing = founders.saturating_sub(there.len());
         return (missing > 0).then(|| format!("{missing} more replicas are needed to begin"));
     }
@@ -77,7 +79,6 @@ fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Opt
     let same = |hello: &&Hello| hello.line.epoch == best.line.epoch;
     let all: BTreeSet<_> = hellos.values().filter(clean).map(|hello| hello.id).collect();
     let of_epoch: BTreeSet<_> = hellos.values().filter(clean).filter(same).map(|hello| hello.id).collect();
-    let firm = &best.line.firm;
     let show = is_majority(&of_epoch, were) && is_majority(&all, firm);
     if !unheard && (show || were.is_subset(&there) && firm.is_subset(&there)) {
         return None;
