@@ -262,6 +262,14 @@ const ACK_REQUEST: u8 = 8;
 const STAMPED: u8 = 16;
 const UNKNOWN: u8 = 0xff;
 
+fn read_asks(reader: &mut Reader<'_>) -> Result<bool, Malformed> {
+    match reader.u8("asks")? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(reader.bad("asks")),
+    }
+}
+
 impl consort_wire::Packet for RingPacket {
     fn encode(&self, head: &mut BytesMut) -> Bytes {
         match self {
@@ -327,21 +335,13 @@ impl consort_wire::Packet for RingPacket {
                 Ok(Self::TokenRequest(TokenRequest { ring }))
             }
             REACH => {
-                let asks = match reader.u8("asks")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(reader.bad("asks")),
-                };
+                let asks = read_asks(&mut reader)?;
                 let ring = reader.view_id("ring")?;
                 reader.end("reach")?;
                 Ok(Self::Reach(Reach { ring, asks }))
             }
             LATE => {
-                let asks = match reader.u8("asks")? {
-                    0 => false,
-                    1 => true,
-                    _ => return Err(reader.bad("asks")),
-                };
+                let asks = read_asks(&mut reader)?;
                 let ring = reader.view_id("ring")?;
                 let trail = Trail { token_seq: reader.u64("token_seq")?, to: NodeId(reader.u16("to")?) };
                 let heard = reader.nodes("heard")?;
