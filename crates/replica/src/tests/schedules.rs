@@ -330,3 +330,17 @@ fn another_start_of_a_replica_asks_by_other_numbers() {
     };
     assert_ne!(asked(1 << 20), asked(1 << 21));
 }
+
+#[test]
+fn one_whose_last_members_have_all_asked_does_not_begin_another_history() {
+    // All that were current left this line by their hellos, and it was a joiner that did not count.
+    let firm = [1, 2].map(crate::line::ReplicaId).into();
+    let line = Line { history: 7, epoch: 4, step: 9, firm, ..Line::default() };
+    let mut third = Engine::new(settings(3, 1), line, Seen::default());
+    third.on_connected(peer(3));
+    third.on_membership(membership((5, 0), &[3], &[3]));
+    said(&mut third).into_iter().for_each(|hello| third.on_frame(hello));
+    assert!(!third.is_current());
+    let waits = third.waits_for();
+    assert!(waits.starts_with("replicas that may know more are missing: "), "{waits}");
+}
