@@ -4,17 +4,21 @@
 //! four bytes are the CRC-32 of all before. There are two kinds of heads: [`Line`]s, where the order forgets (`CONSREP1`),
 //! and positions of a log that lasts (`CONSREP2`).
 use crate::codec::read_u128;
-use crate::frame::{put_line, read_line};
+use crate::frame::{put_saved_line, read_saved_line};
 use crate::gift::{put_seen, read_seen};
 use crate::line::{Line, ReplicaId, Seen};
 use crate::machine::StateMachine;
 use bytes::{BufMut, BytesMut};
 use consort_wire::{Malformed, Reader};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The file of those that may go on without this replica, and its format.
+const OTHERS: &str = "others";
+const OTHERS_FORMAT: &[u8; 8] = b"CONSOTH1";
 /// How files are called, with what orders them behind it.
 const NAME: &str = "checkpoint-";
 /// A checkpoint that is being written.
@@ -62,13 +66,13 @@ impl CheckpointHead for Head {
 
     fn put(&self, out: &mut BytesMut) {
         out.put_u128(self.id.0);
-        put_line(out, &self.line);
+        put_saved_line(out, &self.line);
         put_seen(out, &self.seen);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let id = ReplicaId(read_u128(reader, "replica")?);
-        let (line, seen) = (read_line(reader)?, read_seen(reader)?);
+        let (line, seen) = (read_saved_line(reader)?, read_seen(reader)?);
         Ok(Self { id, line, seen })
     }
 }
@@ -115,6 +119,33 @@ impl Checkpoints {
         Ok(files(&self.directory)?.iter().filter_map(whole).collect())
     }
 
+    /// These may go on without this replica: on disk once it returns.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn remember(&self, others: &BTreeSet<ReplicaId>) -> io::Result<()> {
+        let mut out = BytesMut::from(&OTHERS_FORMAT[..]);
+        others.iter().for_each(|id| out.put_u128(id.0));
+        replace(&self.directory, OTHERS, out)
+    }
+
+    /// Those that were remembered last; none where there is no such file.
+    ///
+    /// # Errors
+    /// The system's; or that the file is damaged.
+    pub fn others(&self) -> io::Result<BTreeSet<ReplicaId>> {
+        let path = self.directory.join(OTHERS);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            read => read?,
+        };
+        let ids = whole(&bytes).and_then(|bytes| bytes.strip_prefix(&OTHERS_FORMAT[..]));
+        let ids = ids.filter(|ids| ids.len().is_multiple_of(16));
+        let ids = ids.ok_or_else(|| bad(&format!("{} is damaged; without it this replica may begin before those that              went on without it are there: remove it if they are, or are lost", path.display())))?;
+        let id = |bytes: &[u8]| ReplicaId(bytes.iter().fold(0, |id, byte| id << 8 | u128::from(*byte)));
+        Ok(ids.chunks_exact(16).map(id).collect())
+    }
+
     /// The file that is locked; it is never replaced.
     pub const fn lock(&self) -> &File {
         &self.lock
@@ -123,6 +154,26 @@ impl Checkpoints {
     pub fn directory(&self) -> &Path {
         &self.directory
     }
+}
+
+/// Replaces a small file, with a checksum: after a crash it is the old one or the new one.
+///
+/// # Errors
+/// The system's.
+pub(crate) fn replace(directory: &Path, name: &str, mut bytes: BytesMut) -> io::Result<()> {
+    bytes.put_u32(crc32fast::hash(&bytes));
+    let fresh = directory.join(format!("{name}.new"));
+    let mut file = File::create(&fresh)?;
+    file.write_all(&bytes)?;
+    file.sync_all()?;
+    fs::rename(&fresh, directory.join(name))?;
+    File::open(directory)?.sync_all()
+}
+
+/// The bytes before the checksum, if that is right.
+pub(crate) fn whole(bytes: &[u8]) -> Option<&[u8]> {
+    let (front, sum) = bytes.split_last_chunk::<4>()?;
+    (crc32fast::hash(front) == u32::from_be_bytes(*sum)).then_some(front)
 }
 
 /// The newest that is whole; the machine takes its state. Damaged ones are left alone, and `unused` is given the reason.
@@ -338,11 +389,34 @@ mod tests {
 
     fn head(position: u64) -> Head {
         let end = Point { position, digest: Digest(7) };
-        let line =
-            Line { history: 1, epoch: 2, step: 3, end, current: [ReplicaId(9)].into(), firm: [ReplicaId(9)].into() };
+        let counting = vec![[ReplicaId(9)].into()];
+        let line = Line { history: 1, epoch: 2, step: 3, end, counting, ..Line::default() };
         let mut seen = Seen::default();
         seen.insert(Origin(1), 1, 1);
         Head { id: ReplicaId(9), line, seen }
+    }
+
+    #[test]
+    fn those_that_may_go_on_are_remembered_as_they_were_last_and_a_damaged_file_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let checkpoints = Checkpoints::open(directory.path()).unwrap();
+        assert!(checkpoints.others().unwrap().is_empty());
+        for others in [[1, 1 << 100].map(ReplicaId).into(), [ReplicaId(7)].into(), BTreeSet::new()] {
+            checkpoints.remember(&others).unwrap();
+            assert_eq!(checkpoints.others().unwrap(), others);
+        }
+        checkpoints.remember(&[ReplicaId(7)].into()).unwrap();
+        let path = directory.path().join(OTHERS);
+        let bytes = fs::read(&path).unwrap();
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1;
+            fs::write(&path, changed).unwrap();
+            let error = checkpoints.others().unwrap_err().to_string();
+            assert!(error.contains("others is damaged"), "{error}");
+        }
+        fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+        assert!(checkpoints.others().is_err());
     }
 
     #[test]

@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 /// So many chunks wait to be sent; then the writer waits.
 const AHEAD: usize = 4;
 
+/// Bytes, and whether they are the last.
+type Chunk = (Bytes, bool);
+
 /// One gift under way.
 #[derive(Debug)]
 pub(crate) struct Donation {
     pub peer: Peer,
     ask: u64,
-    chunks: Receiver<io::Result<Bytes>>,
-    /// The chunk behind, of which it is not known yet whether it is the last.
-    ready: Option<Bytes>,
+    chunks: Receiver<io::Result<Chunk>>,
     next: u64,
     acknowledged: u64,
     over: bool,
@@ -45,18 +46,15 @@ impl Donation {
             let mut out = Chunks { tell, chunk, bytes: BytesMut::new(), wake };
             let written = out.write_all(&head);
             let written = written.and_then(|()| snapshot.map_or(Ok(()), |snapshot| M::write(snapshot, &mut out)));
-            let end = written.map(|()| out.bytes.split().freeze());
+            let end = written.map(|()| (out.bytes.split().freeze(), true));
             let Chunks { tell, wake, .. } = out;
             let _ = tell.send(end);
-            // Who is woken is to find that nothing follows.
-            drop(tell);
             wake();
         });
         Self {
             peer,
             ask: gift.ask,
             chunks,
-            ready: None,
             next: 0,
             acknowledged: 0,
             over: false,
@@ -82,15 +80,9 @@ impl Donation {
             return Ok(None);
         }
         let (bytes, last) = match self.chunks.try_recv() {
-            Ok(chunk) => match self.ready.replace(chunk?) {
-                Some(before) => (before, false),
-                None => return self.next(now),
-            },
+            Ok(chunk) => chunk?,
             Err(TryRecvError::Empty) => return Ok(None),
-            Err(TryRecvError::Disconnected) => match self.ready.take() {
-                Some(last) => (last, true),
-                None => return Err(io::Error::other("the snapshot's writer ended before its end")),
-            },
+            Err(TryRecvError::Disconnected) => return Err(io::Error::other("the snapshot's writer has panicked")),
         };
         let number = self.next;
         (self.next, self.over) = (number + 1, last);
@@ -100,7 +92,7 @@ impl Donation {
 }
 
 struct Chunks<W> {
-    tell: SyncSender<io::Result<Bytes>>,
+    tell: SyncSender<io::Result<Chunk>>,
     chunk: usize,
     bytes: BytesMut,
     wake: W,
@@ -112,7 +104,7 @@ impl<W: Fn()> Write for Chunks<W> {
         self.bytes.extend_from_slice(&bytes[..take]);
         if self.bytes.len() == self.chunk {
             let full = self.bytes.split().freeze();
-            self.tell.send(Ok(full)).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+            self.tell.send(Ok((full, false))).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
             (self.wake)();
         }
         Ok(take)
@@ -158,14 +150,17 @@ mod tests {
         }
     }
 
+    fn gift() -> Gift {
+        let (line, base) = (Line::default(), Base::Snapshot { parted: false });
+        let (bound, asks, seen) = Default::default();
+        Gift { ask: ASK, covers: 0, base, line, bound, asks, seen, claim: None }
+    }
+
     /// A donation, and what is heard when its writer wakes.
     fn donation(chunk: usize, rate: u64) -> (Donation, Receiver<()>) {
-        let (line, base) = (Line::default(), Base::Snapshot { parted: false });
-        let (bound, asks, fresh, seen) = Default::default();
-        let gift = Gift { ask: ASK, covers: 0, base, line, bound, asks, fresh, seen, claim: None };
         let (wake, woken) = channel();
         let wake = move || wake.send(()).unwrap_or_default();
-        (Donation::new(PEER, &gift, &Zeros(10_000), (chunk, rate), wake), woken)
+        (Donation::new(PEER, &gift(), &Zeros(10_000), (chunk, rate), wake), woken)
     }
 
     /// The next chunk, which may be sent at this time, once its writer wakes.
@@ -205,6 +200,45 @@ mod tests {
         assert!(number >= 10 && sum > 10_000, "{number} chunks, {sum} bytes");
         both.0.acknowledge(ASK, number + 1);
         assert_eq!(both.0.rests(now), None, "nothing follows");
+    }
+
+    struct Panics;
+
+    impl StateMachine for Panics {
+        type Snapshot = ();
+
+        fn apply(&mut self, _at: Position, _command: &[u8]) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn snapshot(&self) {}
+
+        fn write((): (), out: &mut dyn Write) -> io::Result<()> {
+            out.write_all(&[0; 2_000])?;
+            panic!("a machine of a test does not write its end");
+        }
+
+        fn restore(&mut self, _state: &mut dyn Read) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_state_whose_writer_panics_has_no_last_chunk() {
+        let mut donation = Donation::new(PEER, &gift(), &Panics, (1_000, 1 << 30), || ());
+        let mut number = 0;
+        let error = loop {
+            match donation.next(Instant::now()) {
+                Ok(Some(Private::Part { last, .. })) => {
+                    assert!(!last);
+                    number += 1;
+                    donation.acknowledge(ASK, number);
+                }
+                Ok(_) => thread::yield_now(),
+                Err(error) => break error,
+            }
+        };
+        assert!(number > 0 && error.to_string().contains("panicked"), "{error}");
     }
 
     #[test]

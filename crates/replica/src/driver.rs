@@ -16,7 +16,7 @@ use consort::{
     ChangeCause, Event, Fate, GroupName, GroupView, Message, Primary, PrivateName, Service, Session, SessionEvent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
@@ -51,6 +51,8 @@ pub(crate) struct Driver<M: StateMachine> {
     readers: BTreeMap<u64, Vec<Answer<()>>>,
     waits: Option<String>,
     donations: BTreeMap<ReplicaId, Donation>,
+    /// Those whose snapshot could not be written, and when it is tried again.
+    failed: Vec<(ReplicaId, Instant)>,
     incoming: Incoming,
     saving: Option<JoinHandle<std::io::Result<Line>>>,
     saved: u64,
@@ -69,6 +71,8 @@ enum Sent {
     /// The command of this number.
     Command(u64),
     Cut(CutId),
+    /// What replicas say to each other.
+    Other,
 }
 
 /// Why the loop ends.
@@ -116,6 +120,7 @@ impl<M: StateMachine> Driver<M> {
             readers: BTreeMap::new(),
             waits: None,
             donations: BTreeMap::new(),
+            failed: Vec::new(),
             incoming: Incoming::default(),
             saving: None,
             warned: false,
@@ -271,6 +276,10 @@ impl<M: StateMachine> Driver<M> {
             SessionEvent::Waits(wait) => return self.note_wait(wait.text()),
             SessionEvent::Sent { send, fate } => self.take_fate(send, fate),
             SessionEvent::JoinRefused { refusal, .. } => return Err(Error::Session(refusal.to_string()).into()),
+            // It was made to leave the group, for example because it did not read.
+            SessionEvent::Event(Event::Refused { send: 0, refusal }) => {
+                return Err(Error::Session(refusal.to_string()).into());
+            }
             SessionEvent::Event(Event::GroupView(view)) => self.take_view(&view),
             SessionEvent::Event(Event::GroupSignal(_)) => self.engine.on_signal(),
             SessionEvent::Event(Event::Message(message)) => return self.take_message(&message),
@@ -294,6 +303,10 @@ impl<M: StateMachine> Driver<M> {
         match (sent, fate) {
             (_, Fate::Ordered { .. }) => {}
             (Sent::Command(number), Fate::Forgotten) => self.engine.resend(number),
+            (Sent::Other, Fate::Forgotten) => self.engine.on_forgotten(),
+            (Sent::Other, Fate::Refused(refusal)) => {
+                tracing::warn!("the replica of group {} may wait: its message was refused: {refusal}", self.group);
+            }
             (Sent::Command(number), Fate::Refused(refusal)) => {
                 self.engine.forget(number);
                 self.answer(number, Err(Error::Refused(refusal.to_string())));
@@ -383,6 +396,7 @@ impl<M: StateMachine> Driver<M> {
                 Effect::StopDonating { id } => drop(self.donations.remove(&id)),
                 Effect::Unseen { number } => self.answer(number, Err(Error::Unseen)),
                 Effect::Current(current) => self.on_current(current),
+                Effect::Remember(others) => self.remember(&others),
             }
         }
         let waits = if self.engine.is_current() { self.waits.clone() } else { Some(self.engine.waits_for()) };
@@ -393,11 +407,21 @@ impl<M: StateMachine> Driver<M> {
         Ok(())
     }
 
+    /// A replica whose directory cannot be written goes on, as with checkpoints.
+    fn remember(&self, others: &BTreeSet<ReplicaId>) {
+        let Some(checkpoints) = &self.checkpoints else { return };
+        if let Err(error) = checkpoints.remember(others) {
+            let directory = checkpoints.directory().display();
+            tracing::warn!(
+                "{directory} cannot be written: {error}; if this replica is started again, it may not know which others                  went on without it"
+            );
+        }
+    }
+
     fn send(&mut self, frame: &Frame) -> Result<(), End> {
         let send = self.session.send(Service::Safe, std::slice::from_ref(&self.group), &frame.encode())?;
-        if let Frame::Command { number, .. } = frame {
-            self.sends.insert(send, Sent::Command(*number));
-        }
+        let sent = if let Frame::Command { number, .. } = frame { Sent::Command(*number) } else { Sent::Other };
+        self.sends.insert(send, sent);
         Ok(())
     }
 

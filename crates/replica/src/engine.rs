@@ -1,9 +1,9 @@
 //! The protocol of replicas: events of a group in, effects out. It has no clock, no thread and no socket.
 //!
 //! A replica is *following* where it takes every event of the group at its place, or *lagging*. All that follow know
-//! alike which replicas are up to date, the *current* ones: it changes at commands of the order alone, which are safe. In
-//! a new view those of the current ones that came together go on if they are a majority of them; otherwise they lag.
-//! Whoever lags says hello. The lowest current replica sends it what it lacks. It is current then, and *counts* once one that
+//! alike which replicas *count*: those change at messages of the order alone, which are safe, and which one that counts has
+//! sent. In a new view those that came together go on if they are a majority of those that count; otherwise they lag.
+//! Whoever lags says hello. The lowest that counts sends it what it lacks. It is up to date then, and counts once one that
 //! counted before has said in the order that it received that: see [`serve`]. Where all members of the group say hello
 //! there is nobody to ask, and all conclude from the hellos alike who is furthest: see [`elect`].
 //!
@@ -16,7 +16,7 @@ mod elect;
 mod serve;
 
 use crate::frame::{Claim, Frame, Hello, Peer};
-use crate::line::{Entry, Line, Log, Origin, Point, ReplicaId, Seen};
+use crate::line::{Entry, Line, Log, Origin, Point, ReplicaId, Seen, is_majority};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -64,6 +64,8 @@ pub enum Effect {
     Unseen { number: u64 },
     /// This replica is up to date from here, or is no more.
     Current(bool),
+    /// These may go on without it. Its next start must know that, so its directory must have it before what follows is done.
+    Remember(BTreeSet<ReplicaId>),
 }
 
 /// What one is given who lags.
@@ -76,8 +78,6 @@ pub struct Gift {
     pub line: Line,
     pub bound: BTreeMap<ReplicaId, Peer>,
     pub asks: Vec<(Hello, u64)>,
-    /// Current ones that do not count yet, with the number of their question.
-    pub fresh: BTreeMap<ReplicaId, u64>,
     pub seen: Seen,
     /// By which the donor goes on in this view.
     pub claim: Option<Claim>,
@@ -119,7 +119,7 @@ pub struct Engine {
     at: (u64, u64),
     members: BTreeSet<Peer>,
     line: Line,
-    /// Of the current ones, those that came into a view that has shown nothing yet.
+    /// Of those that were up to date, those that came into a view that has shown nothing yet.
     came: Option<BTreeSet<ReplicaId>>,
     /// By which its line goes on in this view, if it was not elected there.
     claim: Option<Claim>,
@@ -128,17 +128,15 @@ pub struct Engine {
     bound: BTreeMap<ReplicaId, Peer>,
     /// Those that asked, at which step.
     asks: BTreeMap<ReplicaId, (Hello, u64)>,
-    /// Current ones that do not count yet, with the number of their question.
-    fresh: BTreeMap<ReplicaId, u64>,
     seen: Seen,
     log: Log,
     applied: Point,
     held: VecDeque<Effect>,
     /// The line before what is held back.
-    flushed: Line,
+    flushed: Option<Line>,
     donating: BTreeMap<ReplicaId, u64>,
-    /// Those that were said to be gone.
-    goodbyes: BTreeSet<Peer>,
+    /// Those that were said to be gone, with the numbers of their questions.
+    goodbyes: BTreeSet<(Peer, u64)>,
     // Of one who lags:
     hellos: BTreeMap<Peer, Hello>,
     ask: u64,
@@ -174,11 +172,10 @@ impl Engine {
             silent: BTreeSet::new(),
             bound: BTreeMap::new(),
             asks: BTreeMap::new(),
-            fresh: BTreeMap::new(),
             seen,
             log,
             held: VecDeque::new(),
-            flushed: Line::default(),
+            flushed: None,
             donating: BTreeMap::new(),
             goodbyes: BTreeSet::new(),
             hellos: BTreeMap::new(),
@@ -202,12 +199,9 @@ impl Engine {
 
     /// The line as the machine has it: for a checkpoint. What is held back is not in it.
     pub fn line_of_machine(&self) -> (Line, Seen) {
-        if self.held.is_empty() {
-            return (self.line.clone(), self.seen.clone());
-        }
         let mut seen = self.seen.clone();
         self.held.iter().rev().filter_map(claim::held_back).for_each(|(origin, number)| seen.remove(origin, number));
-        (self.flushed.clone(), seen)
+        (self.flushed.as_ref().unwrap_or(&self.line).clone(), seen)
     }
 
     pub const fn origin(&self) -> Origin {
@@ -301,15 +295,25 @@ impl Engine {
     /// A new view is primary, and the group is the same there as at the end of the one that was closing: all of its members
     /// came along. So no membership says that what was held back counts.
     pub fn on_same_group(&mut self) {
-        let Some(me) = self.me.filter(|_| self.closing) else { return };
+        if self.me.is_none() || !self.closing {
+            return;
+        }
+        let came = self.came_along(&self.members);
         if !self.follows {
             self.closing = false;
-        } else if self.goes_on_with(&self.came_along(&self.members)) {
+        } else if self.goes_on_with(&came) {
             self.closing = false;
             self.after_step();
         } else {
-            self.clean = true;
-            self.lag();
+            self.step_down(self.knows_that_none_goes_on(&came));
+        }
+    }
+
+    /// The daemons have forgotten what it sent, which was no command.
+    pub fn on_forgotten(&mut self) {
+        if self.follows {
+            self.step_down(false);
+        } else if let Some(me) = self.me.filter(|me| self.members.contains(me)) {
             self.say_hello(me);
         }
     }
@@ -345,6 +349,13 @@ impl Engine {
         }
     }
 
+    /// What this one was to be sent could not be written.
+    pub fn on_not_donated(&mut self, id: ReplicaId) {
+        if self.donating.remove(&id).is_some() && self.follows {
+            self.after_step();
+        }
+    }
+
     /// What was donated begins to come, from this member.
     pub fn on_served(&mut self, ask: u64, donor: Peer) {
         if ask == self.ask && !self.follows {
@@ -358,7 +369,6 @@ impl Engine {
     }
 
     fn on_view(&mut self, membership: Membership) {
-        let Some(me) = self.me else { return };
         let Membership { at, members, together, .. } = membership;
         let left = self.epoch_here();
         self.at = at;
@@ -372,22 +382,40 @@ impl Engine {
             if self.goes_on_with(&came) {
                 return self.go_on(left, came);
             }
-            self.clean = true;
+            self.clean = self.knows_that_none_goes_on(&came);
         }
         self.lag();
-        self.say_hello(me);
+        if let Some(me) = self.me {
+            self.say_hello(me);
+        }
     }
 
     /// Those up to date that are among these members.
     fn came_along(&self, together: &BTreeSet<Peer>) -> BTreeSet<ReplicaId> {
-        let before = self.came.as_ref().unwrap_or(&self.line.current);
-        let came = |id: &&ReplicaId| self.bound.get(id).is_some_and(|peer| together.contains(peer));
-        before.iter().filter(came).copied().collect()
+        let mut before = self.came.clone().unwrap_or_else(|| self.line.up_to_date());
+        before.retain(|id| self.bound.get(id).is_some_and(|peer| together.contains(peer)));
+        before
     }
 
     /// Whether these are enough to go on, and it is one of them.
     fn goes_on_with(&self, came: &BTreeSet<ReplicaId>) -> bool {
-        came.contains(&self.settings.id) && is_majority(came, &self.line.current) && is_majority(came, &self.line.firm)
+        came.contains(&self.settings.id) && self.line.has_majorities_in(came)
+    }
+
+    /// Whether none of those that came with it goes on. They may know of fewer sets than this one, because the view closed
+    /// later for them; but all know the last one.
+    fn knows_that_none_goes_on(&self, came: &BTreeSet<ReplicaId>) -> bool {
+        !is_majority(came, self.line.counts())
+    }
+
+    /// It follows no more, and asks. Those that have asked in this membership do not ask again.
+    fn step_down(&mut self, clean: bool) {
+        let Some(me) = self.me else { return };
+        self.clean = clean;
+        let asks = std::mem::take(&mut self.asks).into_values();
+        self.lag();
+        self.hellos = asks.map(|(hello, _)| (hello.peer, hello)).filter(|(_, hello)| self.is_of_now(hello)).collect();
+        self.say_hello(me);
     }
 
     fn lag(&mut self) {
@@ -395,31 +423,21 @@ impl Engine {
         self.silent.clear();
         self.stop_donating(|_| true);
         self.hellos.clear();
-        self.fresh.clear();
         (self.buffer, self.donor) = (None, None);
+        // What it lacks may come behind a mark that was ordered later.
+        self.held.retain(|effect| matches!(effect, Effect::Apply { .. }));
         self.tell_current(false);
     }
 
     fn say_hello(&mut self, peer: Peer) {
         self.ask += 1;
         (self.buffer, self.donor) = (None, None);
-        self.hellos.clear();
+        self.hellos.remove(&peer);
         let Settings { id, forces, .. } = self.settings;
         let (ask, at, clean) = (self.ask, self.at, self.clean);
         let (line, applied) = (self.line.clone(), self.applied);
         let hello = Hello { id, peer, ask, at, clean, forces, heard: self.heard.clone(), line, applied };
         self.effects.push_back(Effect::Send(Frame::Hello(Box::new(hello))));
-    }
-
-    /// Its hello is of an earlier membership, because it was sent what it lacks since. If all others lag, that never ends, and
-    /// they wait for its hello.
-    fn ask_again_if_all_lag(&mut self) {
-        let Some(me) = self.me.filter(|me| self.donor.is_some() && !self.hellos.contains_key(me)) else { return };
-        if self.members.iter().all(|peer| *peer == me || self.hellos.contains_key(peer)) {
-            let others = std::mem::take(&mut self.hellos);
-            self.say_hello(me);
-            self.hellos = others;
-        }
     }
 
     fn empty_buffer(&self) -> Buffer {
@@ -440,8 +458,13 @@ impl Engine {
         if Some(hello.peer) == self.me && hello.ask == self.ask {
             self.buffer = Some(self.empty_buffer());
         }
+        let is_of_donor = self.donor == Some(hello.peer);
         self.hellos.insert(hello.peer, *hello);
-        self.ask_again_if_all_lag();
+        if let Some(me) = self.me.filter(|_| is_of_donor) {
+            // Its donor lags itself, so what it sends never ends. All others may wait for the hello of this one, because its
+            // last may be of an earlier membership.
+            return self.say_hello(me);
+        }
         if self.members.iter().all(|member| self.hellos.contains_key(member))
             && let Some(elected) = elect::elect(&self.hellos, self.settings.founders)
         {
@@ -460,11 +483,8 @@ impl Engine {
             self.heard = (epoch, elected.current.into_keys().collect());
             return;
         }
-        self.line = Line { epoch, current: elected.current.keys().copied().collect(), ..elected.line };
-        if self.line.firm.is_empty() {
-            // Founded, or forced, maybe while the view was closing: others may go on with any majority of these.
-            self.line.firm = self.line.current.clone();
-        }
+        self.line = Line { epoch, fresh: BTreeMap::new(), ..elected.line };
+        self.line.set_counts(elected.current.keys().copied().collect());
         self.bound = elected.current;
         self.follows = true;
         self.buffer = None;
@@ -491,16 +511,17 @@ impl Engine {
 
     /// One who follows takes a message.
     fn take(&mut self, frame: Frame) {
-        if self.holds_back() && self.held.is_empty() {
-            self.flushed = self.line.clone();
+        if self.holds_back() {
+            self.keep_line_of_machine();
         }
         self.line.step += 1;
         self.line.epoch = self.epoch_here();
         self.silent.clear();
         if let Some(came) = self.came.take() {
             self.bound.retain(|id, _| came.contains(id));
-            self.fresh.retain(|id, _| came.contains(id));
-            self.line.current = came;
+            self.line.fresh.retain(|id, _| came.contains(id));
+            self.line.set_counts(self.line.counts() & &came);
+            self.remember();
         }
         match frame {
             Frame::Command { origin, number, body } if !self.seen.contains(origin, number) => {
@@ -520,11 +541,7 @@ impl Engine {
             Frame::Hello(hello) => self.take_hello(*hello),
             Frame::Ready { id, peer, ask } => self.take_ready(id, peer, ask),
             Frame::Admit { id, ask } => self.take_admit(id, ask),
-            Frame::Gone { id, peer } => {
-                if self.bound.get(&id) == Some(&peer) && !self.members.contains(&peer) {
-                    self.drop_current(id);
-                }
-            }
+            Frame::Gone { id, peer, ask } => self.take_gone(id, peer, ask),
         }
         self.after_step();
     }
@@ -538,7 +555,14 @@ impl Engine {
         self.held.push_back(Effect::Apply { at, entry });
     }
 
+    fn keep_line_of_machine(&mut self) {
+        if self.flushed.is_none() {
+            self.flushed = Some(self.line.clone());
+        }
+    }
+
     fn flush(&mut self) {
+        self.flushed = None;
         while let Some(effect) = self.held.pop_front() {
             if let Effect::Apply { at, entry } = &effect {
                 self.applied = *at;
@@ -551,6 +575,7 @@ impl Engine {
     }
 
     fn become_current(&mut self) {
+        self.remember();
         self.clean = true;
         let own = self.settings.origin;
         let unapplied: Vec<_> = self.unapplied.keys().copied().collect();
@@ -566,6 +591,12 @@ impl Engine {
         self.tell_current(true);
     }
 
+    fn remember(&mut self) {
+        if self.counts() {
+            self.effects.push_back(Effect::Remember(self.line.may_go_on()));
+        }
+    }
+
     fn tell_current(&mut self, current: bool) {
         if std::mem::replace(&mut self.told_current, current) != current {
             self.effects.push_back(Effect::Current(current));
@@ -576,10 +607,4 @@ impl Engine {
 /// The number before that of the first question: another one at each start.
 const fn first_ask(origin: Origin) -> u64 {
     (origin.0 ^ origin.0 >> 64) as u64 >> 1
-}
-
-/// Whether some are more than half of all, or the half with the lowest.
-pub fn is_majority(some: &BTreeSet<ReplicaId>, all: &BTreeSet<ReplicaId>) -> bool {
-    let there = all.intersection(some).count();
-    2 * there > all.len() || 2 * there == all.len() && all.first().is_none_or(|lowest| some.contains(lowest))
 }

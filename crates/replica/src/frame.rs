@@ -49,10 +49,12 @@ pub enum Frame {
         id: ReplicaId,
         ask: u64,
     },
-    /// It is in the group no more.
+    /// One that counts has received that this one is in the group no more, or that it asked.
     Gone {
         id: ReplicaId,
         peer: Peer,
+        /// The number of its question; 0 if it left.
+        ask: u64,
     },
     /// Replicas of several groups are looked at where this stands.
     Cut {
@@ -175,7 +177,10 @@ impl Frame {
                 out.put_u128(id.0);
                 out.put_u64(*ask);
             }
-            Self::Gone { id, peer } => put_peer(&mut out, GONE, *id, *peer),
+            Self::Gone { id, peer, ask } => {
+                put_peer(&mut out, GONE, *id, *peer);
+                out.put_u64(*ask);
+            }
             Self::Claim(claim) => claim.put(&mut out),
             Self::Open { origin } => {
                 out.put_u8(OPEN);
@@ -213,7 +218,7 @@ impl Frame {
             ADMIT => Self::Admit { id: ReplicaId(read_u128(&mut reader, "replica")?), ask: reader.u64("ask")? },
             GONE => {
                 let (id, peer) = read_peer(&mut reader)?;
-                Self::Gone { id, peer }
+                Self::Gone { id, peer, ask: reader.u64("ask")? }
             }
             OPEN => Self::Open { origin: Origin(read_u128(&mut reader, "origin")?) },
             NUMBERED => {
@@ -292,12 +297,29 @@ pub fn read_point(reader: &mut Reader<'_>) -> Result<Point, Malformed> {
 }
 
 pub fn put_line(out: &mut BytesMut, line: &Line) {
+    put_reached(out, line);
+    out.put_u32(line.counting.len() as u32);
+    line.counting.iter().for_each(|set| put_ids(out, set));
+    out.put_u32(line.fresh.len() as u32);
+    for (id, ask) in &line.fresh {
+        out.put_u128(id.0);
+        out.put_u64(*ask);
+    }
+}
+
+/// Of a line whose view is not closing, without the questions of those that do not count yet: none of an earlier start is
+/// answered.
+pub fn put_saved_line(out: &mut BytesMut, line: &Line) {
+    put_reached(out, line);
+    put_ids(out, &line.may_go_on());
+    put_ids(out, line.counts());
+}
+
+fn put_reached(out: &mut BytesMut, line: &Line) {
     out.put_u64(line.history);
     out.put_u64(line.epoch);
     out.put_u64(line.step);
     put_point(out, line.end);
-    put_ids(out, &line.current);
-    put_ids(out, &line.firm);
 }
 
 fn put_ids(out: &mut BytesMut, ids: &BTreeSet<ReplicaId>) {
@@ -311,10 +333,27 @@ fn read_ids(reader: &mut Reader<'_>) -> Result<BTreeSet<ReplicaId>, Malformed> {
 }
 
 pub fn read_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
+    let mut line = read_reached(reader)?;
+    let count = read_count(reader, 4, "sets of replicas")?;
+    line.counting = (0..count).map(|_| read_ids(reader)).collect::<Result<_, _>>()?;
+    let count = read_count(reader, 24, "replicas")?;
+    let fresh = |reader: &mut Reader<'_>| Ok((ReplicaId(read_u128(reader, "replica")?), reader.u64("ask")?));
+    line.fresh = (0..count).map(|_| fresh(reader)).collect::<Result<_, _>>()?;
+    Ok(line)
+}
+
+pub fn read_saved_line(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
+    let mut line = read_reached(reader)?;
+    let (all, counts) = (read_ids(reader)?, read_ids(reader)?);
+    line.fresh = all.difference(&counts).map(|id| (*id, 0)).collect();
+    line.set_counts(counts);
+    Ok(line)
+}
+
+fn read_reached(reader: &mut Reader<'_>) -> Result<Line, Malformed> {
     let (history, epoch) = (reader.u64("history")?, reader.u64("epoch")?);
     let (step, end) = (reader.u64("step")?, read_point(reader)?);
-    let (current, firm) = (read_ids(reader)?, read_ids(reader)?);
-    Ok(Line { history, epoch, step, end, current, firm })
+    Ok(Line { history, epoch, step, end, ..Line::default() })
 }
 
 #[cfg(test)]
@@ -325,8 +364,8 @@ mod tests {
     fn frames() -> Vec<Frame> {
         let (origin, id, peer) = (Origin(1 << 70), ReplicaId(9), (MemberId::new(3, 77), ClientId(2)));
         let point = Point { position: 4, digest: Digest(1 << 100) };
-        let line =
-            Line { history: 1, epoch: 2, step: 3, end: point, current: [id, ReplicaId(1)].into(), firm: [id].into() };
+        let counting = vec![[id, ReplicaId(1)].into(), [id].into()];
+        let line = Line { history: 1, epoch: 2, step: 3, end: point, counting, fresh: [(ReplicaId(2), 5)].into() };
         let hello = Hello {
             id,
             peer,
@@ -347,7 +386,7 @@ mod tests {
             Frame::Hello(Box::new(hello)),
             Frame::Ready { id, peer, ask: 1 },
             Frame::Admit { id, ask: 1 },
-            Frame::Gone { id, peer },
+            Frame::Gone { id, peer, ask: 1 },
             Frame::Claim(Box::new(claim)),
             Frame::Open { origin },
             Frame::Numbered {
@@ -364,6 +403,19 @@ mod tests {
     fn frames_read_back() {
         for frame in frames() {
             assert_eq!(Frame::decode(&frame.encode()).unwrap(), frame);
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_saved_names_all_that_may_have_gone_on_and_those_that_count() {
+        let ids = |ids: &[u128]| ids.iter().copied().map(ReplicaId).collect::<BTreeSet<_>>();
+        let line =
+            Line { history: 1, counting: vec![ids(&[1, 2])], fresh: [(ReplicaId(3), 5)].into(), ..Line::default() };
+        for (line, counting) in [(line, vec![ids(&[1, 2])]), (Line::default(), vec![])] {
+            let mut out = BytesMut::new();
+            put_saved_line(&mut out, &line);
+            let read = read_saved_line(&mut Reader::new(&out)).unwrap();
+            assert_eq!((read.counting.clone(), read.may_go_on()), (counting, line.may_go_on()));
         }
     }
 

@@ -167,11 +167,6 @@ pub fn encode(gift: &Gift) -> Bytes {
         hello.put(&mut out);
         out.put_u64(*step);
     }
-    out.put_u32(gift.fresh.len() as u32);
-    for (id, ask) in &gift.fresh {
-        out.put_u128(id.0);
-        out.put_u64(*ask);
-    }
     put_seen(&mut out, &gift.seen);
     out.put_u8(gift.claim.is_some().into());
     gift.claim.iter().for_each(|claim| claim.put(&mut out));
@@ -198,16 +193,13 @@ fn read_gift(bytes: &Bytes) -> Result<Gift, Malformed> {
         Ok((Hello::read(reader)?, reader.u64("step")?))
     };
     let asks = (0..count).map(|_| ask_of(&mut reader)).collect::<Result<_, _>>()?;
-    let count = read_count(&mut reader, 24, "fresh replicas")?;
-    let fresh_of = |reader: &mut Reader<'_>| Ok((ReplicaId(read_u128(reader, "replica")?), reader.u64("ask")?));
-    let fresh = (0..count).map(|_| fresh_of(&mut reader)).collect::<Result<_, _>>()?;
     let seen = read_seen(&mut reader)?;
     let claim = match reader.u8("claimed")? {
         0 => None,
         _ => reader.u8("kind").and_then(|_| Claim::read(&mut reader)).map(Some)?,
     };
     reader.end("end of gift")?;
-    Ok(Gift { ask, covers, base, line, bound, asks, fresh, seen, claim })
+    Ok(Gift { ask, covers, base, line, bound, asks, seen, claim })
 }
 
 fn put_bound(out: &mut BytesMut, id: ReplicaId, peer: Peer) {
@@ -277,7 +269,12 @@ mod tests {
 
     fn gift(base: Base) -> Gift {
         let peer = (MemberId::new(3, 77), ClientId(2));
-        let line = Line { history: 1, current: [ReplicaId(4)].into(), ..Line::default() };
+        let line = Line {
+            history: 1,
+            counting: vec![[ReplicaId(4)].into()],
+            fresh: [(ReplicaId(6), 8)].into(),
+            ..Line::default()
+        };
         let (id, at, applied) = (ReplicaId(8), (1, 2), line.end);
         let hello = Hello {
             id,
@@ -296,8 +293,7 @@ mod tests {
         let claim =
             Claim { view: 2, came: [id].into(), history: 1, epoch: 1, step: 4, end: line.end, silent: [1].into() };
         let (bound, asks) = ([(ReplicaId(4), peer)].into(), vec![(hello, 9)]);
-        let fresh = [(ReplicaId(6), 8)].into();
-        Gift { ask: 3, covers: 2, base, line, bound, asks, fresh, seen, claim: Some(claim) }
+        Gift { ask: 3, covers: 2, base, line, bound, asks, seen, claim: Some(claim) }
     }
 
     fn gifts() -> [Gift; 3] {

@@ -59,11 +59,60 @@ pub struct Line {
     /// Counts what was followed: commands, and what replicas tell each other.
     pub step: u64,
     pub end: Point,
-    /// The replicas that are up to date here. A majority of them goes on.
-    pub current: BTreeSet<ReplicaId>,
-    /// The same as the last message showed that no closing view delivered: others may not know the rest. A majority of
-    /// these must go on, too.
-    pub firm: BTreeSet<ReplicaId>,
+    /// Those that count: as they are at the end, and before that each set that came before, back to where the view began to
+    /// close. Others may have stopped at any of these steps, so a majority of each set must go on.
+    pub counting: Vec<BTreeSet<ReplicaId>>,
+    /// Those that are up to date and do not count yet, with the number of their question.
+    pub fresh: BTreeMap<ReplicaId, u64>,
+}
+
+static NONE: BTreeSet<ReplicaId> = BTreeSet::new();
+
+impl Line {
+    /// Those that count at its end.
+    pub fn counts(&self) -> &BTreeSet<ReplicaId> {
+        self.counting.last().unwrap_or(&NONE)
+    }
+
+    /// These count from now on.
+    pub fn set_counts(&mut self, counts: BTreeSet<ReplicaId>) {
+        if self.counts() != &counts {
+            self.counting.push(counts);
+        }
+    }
+
+    /// No view is closing: all others know who counts at its end, or will.
+    pub fn settle(&mut self) {
+        self.counting.drain(..self.counting.len().saturating_sub(1));
+    }
+
+    /// Whether each of its sets has a majority among these.
+    pub fn has_majorities_in(&self, some: &BTreeSet<ReplicaId>) -> bool {
+        self.counting.iter().all(|set| is_majority(some, set))
+    }
+
+    /// Those that are up to date at its end.
+    pub fn up_to_date(&self) -> BTreeSet<ReplicaId> {
+        self.counts().iter().chain(self.fresh.keys()).copied().collect()
+    }
+
+    /// It is of a checkpoint, and since then it was known that these may go on.
+    pub fn remember(&mut self, others: &BTreeSet<ReplicaId>) {
+        let all = self.may_go_on();
+        // No question of an earlier start is answered.
+        self.fresh.extend(others.difference(&all).map(|id| (*id, 0)));
+    }
+
+    /// All that may have gone on as far as it knows.
+    pub fn may_go_on(&self) -> BTreeSet<ReplicaId> {
+        self.counting.iter().flatten().chain(self.fresh.keys()).copied().collect()
+    }
+}
+
+/// Whether some are more than half of all, or the half with the lowest.
+pub fn is_majority(some: &BTreeSet<ReplicaId>, all: &BTreeSet<ReplicaId>) -> bool {
+    let there = all.intersection(some).count();
+    2 * there > all.len() || 2 * there == all.len() && all.first().is_none_or(|lowest| some.contains(lowest))
 }
 
 /// One command of the history.

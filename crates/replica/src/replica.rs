@@ -100,10 +100,16 @@ impl<M: StateMachine> Replica<M> {
         options: Options,
         checkpoints: Option<Checkpoints>,
     ) -> Result<Self, Error> {
-        let head: Option<Head> = match &checkpoints {
+        let read = |checkpoints: &Checkpoints, machine: &mut M| -> std::io::Result<Option<Head>> {
+            let mut head: Option<Head> = checkpoints.load(machine)?;
+            if let Some(head) = &mut head {
+                head.line.remember(&checkpoints.others()?);
+            }
+            Ok(head)
+        };
+        let head = match &checkpoints {
             Some(checkpoints) => {
-                let loaded = checkpoints.load(&mut machine);
-                loaded.map_err(|error| Error::directory(checkpoints.directory(), &error))?
+                read(checkpoints, &mut machine).map_err(|error| Error::directory(checkpoints.directory(), &error))?
             }
             None => None,
         };

@@ -7,7 +7,10 @@ use crate::options::Error;
 use bytes::Bytes;
 use consort::{ClientId, NodeId, Service};
 use std::sync::PoisonError;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// How long until a snapshot is written again that could not be written.
+const AGAIN: Duration = Duration::from_secs(10);
 
 impl<M: StateMachine> Driver<M> {
     pub(super) fn take_part(
@@ -76,12 +79,17 @@ impl<M: StateMachine> Driver<M> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!("a snapshot cannot be written: {error}");
-                    failed.push(*id);
+                    tracing::warn!("a snapshot cannot be written, and is tried again in {AGAIN:?}: {error}");
+                    failed.push((*id, now + AGAIN));
                 }
             }
         }
-        failed.iter().for_each(|id| drop(self.donations.remove(id)));
+        failed.iter().for_each(|(id, _)| drop(self.donations.remove(id)));
+        self.failed.extend(failed);
+        for (id, _) in self.failed.extract_if(.., |(_, at)| now >= *at) {
+            self.engine.on_not_donated(id);
+        }
+        self.act()?;
         Ok(any)
     }
 }

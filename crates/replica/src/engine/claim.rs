@@ -47,18 +47,15 @@ impl Engine {
 
     /// Follows no more, and asks for the line that counts: nobody who has seen this goes on without those that have it.
     pub(super) fn yield_to(&mut self, frame: Frame) {
-        let (Some(own), Some(me)) = (self.claim.take(), self.me) else { return };
+        let Some(own) = self.claim.take() else { return };
         self.heard = match &frame {
-            Frame::Hello(hello) => (hello.line.epoch, hello.line.current.clone()),
+            Frame::Hello(hello) => (hello.line.epoch, hello.line.up_to_date()),
             Frame::Claim(other) => (other.epoch_here(), other.came.clone()),
             _ => return,
         };
         // What it took in this view is of the line that does not count.
-        (self.line.epoch, self.clean) = (own.epoch, false);
-        let asks = std::mem::take(&mut self.asks).into_values();
-        self.lag();
-        self.say_hello(me);
-        self.hellos = asks.map(|(hello, _)| (hello.peer, hello)).filter(|(_, hello)| self.is_of_now(hello)).collect();
+        self.line.epoch = own.epoch;
+        self.step_down(false);
         self.note(frame);
     }
 

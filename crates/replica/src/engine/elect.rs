@@ -1,13 +1,12 @@
 //! Who goes on where nobody is up to date. All members of the group have said how far they are, and all conclude alike.
-use super::is_majority;
 use crate::frame::{Hello, Peer};
-use crate::line::{Line, ReplicaId};
+use crate::line::{Line, ReplicaId, is_majority};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What the members concluded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Elected {
-    /// Where all of these are. No one is firm where a history begins, or was forced.
+    /// Where all of these are, with the sets that others may know. There are none where a history begins, or was forced.
     pub line: Line,
     pub current: BTreeMap<ReplicaId, Peer>,
 }
@@ -21,35 +20,36 @@ pub(crate) struct Elected {
 pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<Elected> {
     let best = furthest(hellos.values())?;
     let forced = furthest(hellos.values().filter(|hello| hello.forces));
-    let (winner, firm) = match forced {
-        _ if lacking(hellos, best, founders).is_none() => best_that_counts(hellos, best)?,
-        Some(forced) => (furthest(hellos.values().filter(|hello| follows_same(forced, hello)))?, BTreeSet::new()),
+    let (candidates, counting) = match forced {
+        _ if lacking(hellos, best, founders).is_none() => (candidates(hellos, best), best.line.counting.clone()),
+        Some(forced) => (hellos.values().filter(|hello| follows_same(forced, hello)).collect(), Vec::new()),
         None => return None,
     };
-    let may = |hello: &&Hello| firm.is_empty() || firm.contains(&hello.id);
-    let like = |hello: &&Hello| hello.line.history == winner.line.history && hello.line.end == winner.line.end;
-    let elected = hellos.values().filter(may).filter(like);
+    let winner = furthest(candidates.iter().copied())?;
+    let like = |hello: &&&Hello| hello.line.history == winner.line.history && hello.line.end == winner.line.end;
+    let elected = candidates.iter().filter(like);
     let current: BTreeMap<_, _> = elected.map(|hello| (hello.id, hello.peer)).collect();
-    let mut line = Line { firm, ..winner.line.clone() };
+    let mut line = Line { counting, ..winner.line.clone() };
     if line.history == 0 {
         line.history = (winner.id.0 as u64) | 1;
     }
     Some(Elected { line, current })
 }
 
-fn furthest<'a>(hellos: impl Iterator<Item = &'a Hello>) -> Option<&'a Hello> {
-    hellos.max_by_key(|hello| (hello.line.epoch, hello.line.step))
+/// Those that count where the furthest is. One that does not may have a longer line, of which its machine has nothing yet,
+/// and if it went on, those that count might not know of it. Only if those that count have begun from old checkpoints, what
+/// was answered may be at another alone.
+fn candidates<'a>(hellos: &'a BTreeMap<Peer, Hello>, best: &Hello) -> Vec<&'a Hello> {
+    let of_history = || hellos.values().filter(|hello| hello.line.history == best.line.history);
+    let answered = of_history().map(|hello| hello.applied.position).max().unwrap_or(0);
+    let have_all = || of_history().filter(|hello| hello.line.end.position >= answered);
+    let counts = best.line.counts();
+    let counting: Vec<_> = have_all().filter(|hello| counts.is_empty() || counts.contains(&hello.id)).collect();
+    if counting.is_empty() { have_all().collect() } else { counting }
 }
 
-/// The furthest of those that count there, and all that do. One that does not may have a longer line, of which its machine
-/// has nothing yet, and if it went on, those that count might not know of it.
-fn best_that_counts<'a>(
-    hellos: &'a BTreeMap<Peer, Hello>,
-    best: &'a Hello,
-) -> Option<(&'a Hello, BTreeSet<ReplicaId>)> {
-    let firm = &best.line.firm;
-    let counts = hellos.values().filter(|hello| firm.is_empty() || firm.contains(&hello.id));
-    Some((furthest(counts)?, firm.clone()))
+fn furthest<'a>(hellos: impl Iterator<Item = &'a Hello>) -> Option<&'a Hello> {
+    hellos.max_by_key(|hello| (hello.line.epoch, hello.line.step))
 }
 
 /// Whether this one may go on in place of one that is forced, and is behind it: one that has nothing insists on nothing.
@@ -65,10 +65,8 @@ pub(crate) fn lacks(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> String {
 
 fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Option<String> {
     let there: BTreeSet<_> = hellos.values().map(|hello| hello.id).collect();
-    let were = &best.line.current;
-    let firm = &best.line.firm;
-    // All that were current may have left it by their hellos; a history began all the same.
-    if were.is_empty() && firm.is_empty() {
+    let all = best.line.may_go_on();
+    if all.is_empty() {
         let missing = founders.saturating_sub(there.len());
         return (missing > 0).then(|| format!("{missing} more replicas are needed to begin"));
     }
@@ -77,14 +75,14 @@ fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Opt
     let unheard = hellos.values().any(unheard);
     let clean = |hello: &&Hello| hello.clean;
     let same = |hello: &&Hello| hello.line.epoch == best.line.epoch;
-    let all: BTreeSet<_> = hellos.values().filter(clean).map(|hello| hello.id).collect();
+    let show: BTreeSet<_> = hellos.values().filter(clean).map(|hello| hello.id).collect();
     let of_epoch: BTreeSet<_> = hellos.values().filter(clean).filter(same).map(|hello| hello.id).collect();
-    let show = is_majority(&of_epoch, were) && is_majority(&all, firm);
-    if !unheard && (show || were.is_subset(&there) && firm.is_subset(&there)) {
+    let counts = best.line.counts();
+    let shown = !counts.is_empty() && is_majority(&of_epoch, counts) && best.line.has_majorities_in(&show);
+    if !unheard && (shown || all.is_subset(&there)) {
         return None;
     }
-    let missing: Vec<_> =
-        were.union(firm).filter(|id| !there.contains(id)).map(|id| format!("{:032x}", id.0)).collect();
+    let missing: Vec<_> = all.difference(&there).map(|id| format!("{:032x}", id.0)).collect();
     if missing.is_empty() {
         return Some("replicas that went on without these are missing".to_owned());
     }

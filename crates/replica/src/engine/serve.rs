@@ -11,12 +11,14 @@ use crate::line::{Entry, Point, ReplicaId};
 impl Engine {
     /// Has those taken off the current ones that left within this view. A safe message does it: their leaving is not.
     pub(super) fn tell_gone(&mut self) {
-        if !self.is_lowest() {
+        if !self.is_lowest() || self.came.is_some() {
             return;
         }
         for (id, peer) in &self.bound {
-            if !self.members.contains(peer) && self.came.is_none() && self.goodbyes.insert(*peer) {
-                self.effects.push_back(Effect::Send(Frame::Gone { id: *id, peer: *peer }));
+            let asked = self.asks.get(id).map(|(hello, _)| hello.ask);
+            let ask = if self.members.contains(peer) { asked } else { Some(0) };
+            if let Some(ask) = ask.filter(|ask| self.goodbyes.insert((*peer, *ask))) {
+                self.effects.push_back(Effect::Send(Frame::Gone { id: *id, peer: *peer, ask }));
             }
         }
     }
@@ -26,8 +28,30 @@ impl Engine {
             return;
         }
         self.stop_donating(|id| *id == hello.id);
-        self.drop_current(hello.id);
+        // One that counts is taken off by another that does, because those that are left must know what it had answered.
+        if !self.line.counts().contains(&hello.id) {
+            self.drop_fresh(hello.id);
+        }
         self.asks.insert(hello.id, (hello, self.line.step));
+    }
+
+    pub(super) fn take_gone(&mut self, id: ReplicaId, peer: Peer, ask: u64) {
+        let asked = self.asks.get(&id).is_some_and(|(hello, _)| hello.ask == ask);
+        let left = !self.members.contains(&peer);
+        if self.bound.get(&id) != Some(&peer) || !asked && !left {
+            return;
+        }
+        let mut counts = self.line.counts().clone();
+        counts.remove(&id);
+        self.goodbyes.remove(&(peer, ask));
+        self.line.set_counts(counts);
+        self.drop_fresh(id);
+        self.remember();
+    }
+
+    fn drop_fresh(&mut self, id: ReplicaId) {
+        self.line.fresh.remove(&id);
+        self.bound.remove(&id);
     }
 
     /// Whether it was said of the membership that is now. What was said of an earlier one was said anew since.
@@ -37,60 +61,53 @@ impl Engine {
 
     pub(super) fn take_ready(&mut self, id: ReplicaId, peer: Peer, ask: u64) {
         let asked = self.asks.get(&id).is_some_and(|(hello, _)| hello.ask == ask && hello.peer == peer);
-        if !asked {
+        if !asked || self.line.counts().contains(&id) {
             return;
         }
         self.asks.remove(&id);
         self.stop_donating(|donated| *donated == id);
-        self.line.current.insert(id);
         self.bound.insert(id, peer);
-        self.fresh.insert(id, ask);
-        if self.counts(self.settings.id) {
+        self.line.fresh.insert(id, ask);
+        if self.counts() {
+            self.remember();
             self.effects.push_back(Effect::Send(Frame::Admit { id, ask }));
         }
     }
 
     pub(super) fn take_admit(&mut self, id: ReplicaId, ask: u64) {
-        if self.fresh.get(&id) != Some(&ask) {
+        let is_there = self.bound.get(&id).is_some_and(|peer| self.members.contains(peer));
+        if self.line.fresh.get(&id) != Some(&ask) || !is_there {
             return;
         }
-        self.fresh.remove(&id);
-        self.line.firm.insert(id);
+        self.line.fresh.remove(&id);
+        let mut counts = self.line.counts().clone();
+        counts.insert(id);
+        self.line.set_counts(counts);
         if id == self.settings.id {
             // It received what the others became since, and had no reason to say so then.
-            let others: Vec<_> = self.fresh.iter().map(|(id, ask)| Frame::Admit { id: *id, ask: *ask }).collect();
+            let others: Vec<_> = self.line.fresh.iter().map(|(id, ask)| Frame::Admit { id: *id, ask: *ask }).collect();
             self.effects.extend(others.into_iter().map(Effect::Send));
             self.become_current();
         }
     }
 
     /// Whether this one is up to date, and known to be.
-    fn counts(&self, id: ReplicaId) -> bool {
-        self.line.current.contains(&id) && self.line.firm.contains(&id)
+    pub(super) fn counts(&self) -> bool {
+        self.line.counts().contains(&self.settings.id)
     }
 
     /// Whether its machine takes nothing now.
     pub(super) fn holds_back(&self) -> bool {
-        self.closing || !self.counts(self.settings.id)
+        self.closing || !self.counts()
     }
 
     /// None that counts is left in the group, and this one does not: it lags.
     pub(super) fn leave_if_unknown(&mut self) -> bool {
-        let Some(me) = self.me.filter(|_| !self.closing && !self.counts(self.settings.id)) else { return false };
-        let there = |(id, peer): (&ReplicaId, &Peer)| self.counts(*id) && self.members.contains(peer);
-        if self.bound.iter().any(there) {
+        if self.closing || self.counts() || self.present().next().is_some() {
             return false;
         }
-        self.clean = false;
-        self.lag();
-        self.say_hello(me);
+        self.step_down(false);
         true
-    }
-
-    pub(super) fn drop_current(&mut self, id: ReplicaId) {
-        self.line.current.remove(&id);
-        self.bound.remove(&id);
-        self.fresh.remove(&id);
     }
 
     /// Gives the machine what was held back, unless the view is closing, and serves those that asked.
@@ -98,14 +115,12 @@ impl Engine {
         if self.closing || self.leave_if_unknown() {
             return;
         }
-        if self.line.firm != self.line.current && self.line.current.is_subset(&self.line.firm) {
-            self.line.firm = self.line.current.clone();
-        }
-        if self.holds_back() {
+        self.line.settle();
+        if !self.counts() {
             return;
         }
         // An operator's word counts once.
-        self.settings.forces &= !self.line.current.contains(&self.settings.id);
+        self.settings.forces = false;
         self.flush();
         self.tell_gone();
         if !self.is_lowest() {
@@ -113,7 +128,7 @@ impl Engine {
         }
         let asked: Vec<_> = self.asks.values().cloned().collect();
         for (hello, step) in asked {
-            if hello.id != self.settings.id && self.donating.insert(hello.id, hello.ask) != Some(hello.ask) {
+            if !self.line.counts().contains(&hello.id) && self.donating.insert(hello.id, hello.ask) != Some(hello.ask) {
                 let gift = Box::new(self.gift(&hello, step));
                 self.effects.push_back(Effect::Donate { id: hello.id, peer: hello.peer, gift });
             }
@@ -133,7 +148,7 @@ impl Engine {
         let (ask, covers) = (hello.ask, self.line.step - step);
         let (line, bound, seen) = (self.line.clone(), self.bound.clone(), self.seen.clone());
         let (asks, claim) = (self.asks.values().cloned().collect(), self.claim.clone());
-        Gift { ask, covers, base, line, bound, asks, fresh: self.fresh.clone(), seen, claim }
+        Gift { ask, covers, base, line, bound, asks, seen, claim }
     }
 
     pub(super) fn stop_donating(&mut self, which: impl Fn(&ReplicaId) -> bool) {
@@ -153,7 +168,6 @@ impl Engine {
         self.flush();
         (self.line, self.seen, self.bound, self.claim) = (gift.line, gift.seen, gift.bound, gift.claim);
         self.asks = gift.asks.into_iter().map(|ask| (ask.0.id, ask)).collect();
-        self.fresh = gift.fresh;
         let mut covered = gift.covers;
         // What came first came in the membership of then.
         (self.at, self.members) = (buffer.at, buffer.members);
@@ -193,10 +207,15 @@ impl Engine {
         }
     }
 
-    /// Whether it is the lowest of the replicas that count and are in the group.
+    /// The replicas that count, are in the group, and have not asked.
+    fn present(&self) -> impl Iterator<Item = &Peer> {
+        let follow = self.line.counts().iter().filter(|id| !self.asks.contains_key(id));
+        follow.filter_map(|id| self.bound.get(id)).filter(|peer| self.members.contains(peer))
+    }
+
+    /// Whether it is the lowest of these.
     pub(super) fn is_lowest(&self) -> bool {
-        let present = self.line.current.intersection(&self.line.firm).filter_map(|id| self.bound.get(id));
-        let lowest = present.filter(|peer| self.members.contains(peer)).min();
+        let lowest = self.present().min();
         lowest.is_some() && lowest == self.me.as_ref()
     }
 }

@@ -3,11 +3,12 @@
 //!
 //! The file holds `CONSRID1`; then the order, the copy's epoch, the token of its last binding, the mark of the directory, the
 //! seat and the group, both with their lengths in front; the last four bytes are the CRC-32 of all before.
+use crate::checkpoint::{replace, whole};
 use bytes::{BufMut, BytesMut};
 use consort::Holder;
 use consort_wire::{Malformed, Reader};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -60,10 +61,7 @@ impl Identity {
                 format!("the file `{NAME}` is damaged ({what}); give this server an empty directory"),
             )
         };
-        let (text, sum) = bytes.split_last_chunk::<4>().ok_or_else(|| damaged("it is cut short"))?;
-        if crc32fast::hash(text) != u32::from_be_bytes(*sum) {
-            return Err(damaged("its checksum is wrong"));
-        }
+        let text = whole(&bytes).ok_or_else(|| damaged("its checksum is wrong"))?;
         Self::decode(text).map(Some).map_err(|error| damaged(&error.to_string()))
     }
 
@@ -79,14 +77,7 @@ impl Identity {
             out.put_u16(text.len() as u16);
             out.put_slice(text.as_bytes());
         }
-        let sum = crc32fast::hash(&out);
-        out.put_u32(sum);
-        let fresh = directory.join(format!("{NAME}.new"));
-        let mut file = File::create(&fresh)?;
-        file.write_all(&out)?;
-        file.sync_all()?;
-        fs::rename(&fresh, directory.join(NAME))?;
-        File::open(directory)?.sync_all()
+        replace(directory, NAME, out)
     }
 
     fn decode(bytes: &[u8]) -> Result<Self, Malformed> {

@@ -2,3 +2,4 @@ mod model;
 mod parted;
 mod scene;
 mod schedules;
+mod starts;

@@ -16,6 +16,8 @@ enum Event {
     Frame(Frame),
     Changed(Membership),
     Signal,
+    /// A new view in which the group is the same.
+    Same,
     Served(u64, Peer),
     Gift(Box<Transfer>),
 }
@@ -23,8 +25,8 @@ enum Event {
 /// What stands in a view's order.
 #[derive(Clone, Debug)]
 enum Item {
-    /// With where it was sent, and whose it is.
-    Frame(Frame, usize, ReplicaId),
+    /// With where it was sent, and by which start of a replica.
+    Frame(Frame, usize, Origin),
     Join(Peer),
     Gone(Peer),
     /// Private: that a transfer has begun, and its end.
@@ -60,6 +62,8 @@ struct Client {
     /// The answered length of the history when each mark was sent.
     marks: BTreeMap<u64, usize>,
     answered: BTreeSet<u64>,
+    /// What its directory has of others.
+    others: BTreeSet<ReplicaId>,
 }
 
 #[derive(Clone, Debug)]
@@ -161,6 +165,7 @@ impl World {
             outbox: VecDeque::new(),
             marks: BTreeMap::new(),
             answered: BTreeSet::new(),
+            others: BTreeSet::new(),
         });
         self.connect(self.clients.len() - 1, node);
     }
@@ -185,6 +190,22 @@ impl World {
         self.drain(client);
     }
 
+    /// Its program is stopped, and started again with its directory.
+    fn restart(&mut self, client: usize) {
+        self.disconnect(client);
+        let (origin, founders) = (Origin(u128::from(self.number())), self.nodes);
+        let own = &mut self.clients[client];
+        let id = own.engine.id();
+        let (mut line, seen) = own.engine.line_of_machine();
+        line.remember(&own.others);
+        own.engine = Engine::new(Settings { id, origin, founders, forces: false, log_bytes: 300 }, line, seen);
+        own.outbox.clear();
+        own.marks.clear();
+        own.answered.clear();
+        self.transfers.retain(|transfer| transfer.from != id);
+        self.log.push(format!("c{client} is started again"));
+    }
+
     /// New views of these sets of nodes; those of one view that stay in one set move together.
     fn repartition(&mut self, sets: &[BTreeSet<usize>]) {
         self.log.push(format!("views {sets:?}"));
@@ -192,6 +213,9 @@ impl World {
         let mut again = Vec::new();
         for set in sets {
             let olds: BTreeSet<_> = set.iter().map(|node| before[*node]).collect();
+            if olds.len() == 1 && 2 * set.len() > self.nodes && self.rng.chance(0.5) && self.keep_group(set) {
+                continue;
+            }
             for old in olds {
                 let together: BTreeSet<_> = set.iter().copied().filter(|node| before[*node] == old).collect();
                 let parts = together.len() < self.views[old].nodes.len();
@@ -219,13 +243,43 @@ impl World {
         again.into_iter().for_each(|item| self.send_again(item));
     }
 
+    /// A new view of nodes that had one before, if all members of the group are there: they get a signal and no membership.
+    /// What was not ordered is sent again in the same order.
+    fn keep_group(&mut self, set: &BTreeSet<usize>) -> bool {
+        let old = self.at[*set.first().expect("a set has nodes")];
+        let until = set.iter().map(|node| self.views[old].held[node]).max().unwrap_or(0);
+        let order = &self.views[old].order;
+        let joins =
+            order[..until].iter().filter_map(|item| if let Item::Join(peer) = item { Some(peer) } else { None });
+        let known = set.iter().flat_map(|node| self.tables[*node].members.iter());
+        if !joins.chain(known).all(|peer| set.contains(&(usize::from(peer.0.node.0) - 1))) {
+            return false;
+        }
+        let is_cut = |item: &&Item| matches!(item, Item::Frame(Frame::Cut { .. }, ..));
+        let again = |item: &&Item| set.contains(&node_of(item)) && !is_cut(item);
+        let order: Vec<_> = order[until..].iter().filter(again).cloned().collect();
+        for node in set {
+            self.tell(*node, &Event::Signal);
+            while self.views[old].delivered[node] < until {
+                self.deliver_next(*node);
+            }
+            self.tell(*node, &Event::Same);
+        }
+        let start = || set.iter().map(|node| (*node, 0)).collect::<BTreeMap<_, _>>();
+        let number = self.views[old].number;
+        self.views.push(View { number, nodes: set.clone(), order, held: start(), delivered: start() });
+        set.iter().for_each(|node| self.at[*node] = self.views.len() - 1);
+        self.log.push(format!("the same group in {set:?}"));
+        true
+    }
+
     /// What its daemon sent into a view that has closed without it.
     fn send_again(&mut self, item: Item) {
         match item {
             // A session orders a send once at most; that one which was not is never sent again.
             Item::Frame(Frame::Cut { .. }, ..) => {}
-            Item::Frame(frame, _, id) => {
-                if let Some(client) = self.clients.iter_mut().find(|client| own_id(client) == id) {
+            Item::Frame(frame, _, origin) => {
+                if let Some(client) = self.clients.iter_mut().find(|client| client.engine.origin() == origin) {
                     client.outbox.push_back(frame);
                 }
             }
@@ -325,8 +379,8 @@ impl World {
         if matches!(frame, Frame::Command { .. }) && self.rng.chance(0.1) {
             self.clients[client].outbox.push_back(frame.clone());
         }
-        let id = own_id(&self.clients[client]);
-        self.views[self.at[node]].order.push(Item::Frame(frame, node, id));
+        let origin = self.clients[client].engine.origin();
+        self.views[self.at[node]].order.push(Item::Frame(frame, node, origin));
     }
 
     fn receive_next(&mut self, client: usize) {
@@ -343,6 +397,7 @@ impl World {
             }
             Event::Changed(membership) => engine.on_membership(membership),
             Event::Signal => engine.on_signal(),
+            Event::Same => engine.on_same_group(),
             Event::Served(ask, from) => {
                 engine.on_served(ask, from);
                 let peer = self.clients[client].peer;
@@ -393,6 +448,7 @@ impl World {
                     self.transfers.retain(|transfer| transfer.from != from || transfer.id != id);
                 }
                 Effect::Unseen { .. } => {}
+                Effect::Remember(others) => own.others = others,
                 Effect::Current(current) => {
                     self.elected += usize::from(current);
                     self.log.push(format!("c{client} is current: {current} at {}", own.state.len()));
@@ -473,6 +529,9 @@ impl World {
         self.founded |= self.clients.iter().all(|client| client.engine.is_current());
         if self.founded && std::mem::take(&mut self.later) {
             self.start(0, self.nodes);
+        }
+        if self.founded && self.rng.chance(breaks / 10.0) {
+            return self.restart(client);
         }
         if self.founded && self.crashes < (self.nodes - 1) / 2 && self.rng.chance(crashes) {
             return self.crash(client, node);
@@ -557,9 +616,9 @@ impl World {
         }
         if self.rng.chance(0.001) {
             let client = self.rng.below(self.clients.len() as u64) as usize;
-            self.disconnect(client);
+            if self.rng.chance(0.3) { self.restart(client) } else { self.disconnect(client) }
         }
-        if self.rng.chance(0.0005) {
+        if self.rng.chance(0.002) {
             self.merge_all();
         }
     }

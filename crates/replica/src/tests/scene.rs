@@ -4,7 +4,7 @@ use crate::frame::{Frame, Peer};
 use crate::line::{Line, Origin, ReplicaId, Seen};
 use bytes::Bytes;
 use consort_types::{ClientId, MemberId};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 pub fn peer(id: u16) -> Peer {
     (MemberId::new(id, 1), ClientId(1))
@@ -52,6 +52,8 @@ pub struct Actor {
     pub parted: Vec<bool>,
     /// Its own commands of which it is told that they were applied.
     pub unseen: Vec<u64>,
+    /// What its directory has of others.
+    pub others: BTreeSet<ReplicaId>,
 }
 
 /// All replicas, and what is under way to them.
@@ -77,7 +79,8 @@ impl Stage {
 
     pub fn enter(&mut self, engine: Engine) {
         let id = engine.id().0 as u16;
-        self.actors.push(Actor { id, engine, machine: Vec::new(), parted: Vec::new(), unseen: Vec::new() });
+        let (parted, unseen) = Default::default();
+        self.actors.push(Actor { id, engine, machine: Vec::new(), parted, unseen, others: BTreeSet::new() });
     }
 
     /// One that had ended is there again, with what its checkpoint has.
@@ -149,6 +152,7 @@ impl Stage {
                     }
                     Effect::Apply { entry, .. } => self.actors[at].machine.push((entry.origin.0, entry.number)),
                     Effect::Unseen { number } => self.actors[at].unseen.push(number),
+                    Effect::Remember(others) => self.actors[at].others = others,
                     _ => {}
                 }
             }
@@ -176,6 +180,14 @@ impl Stage {
         let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
         self.actor(id).take_gift(gift, machine);
         self.drain();
+    }
+
+    /// The same, with a look at what the engine then wants, in its order.
+    pub fn take_gift_into(&mut self, id: u16, look: impl FnOnce(&[Effect])) {
+        let at = self.gifts.iter().position(|gift| gift.1 == peer(id)).expect("it is sent what it lacks");
+        let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
+        self.actor(id).take_gift(gift, machine);
+        look(&effects(&mut self.actor(id).engine));
     }
 
     /// The same, and what it then says comes to all.

@@ -164,7 +164,7 @@ fn a_cut_is_passed_where_it_stands_behind_what_is_held_back() {
     let claim = said(engine);
     engine.on_frame(claim[0].clone());
     let all = effects(engine);
-    assert!(matches!(&all[..], [Effect::Apply { .. }, last] if *last == passed), "{all:?}");
+    assert!(matches!(&all[..], [Effect::Remember(_), Effect::Apply { .. }, last] if *last == passed), "{all:?}");
 }
 
 #[test]
@@ -332,15 +332,202 @@ fn another_start_of_a_replica_asks_by_other_numbers() {
 }
 
 #[test]
-fn one_whose_last_members_have_all_asked_does_not_begin_another_history() {
-    // All that were current left this line by their hellos, and it was a joiner that did not count.
-    let firm = [1, 2].map(crate::line::ReplicaId).into();
-    let line = Line { history: 7, epoch: 4, step: 9, firm, ..Line::default() };
-    let mut third = Engine::new(settings(3, 1), line, Seen::default());
-    third.on_connected(peer(3));
-    third.on_membership(membership((5, 0), &[3], &[3]));
-    said(&mut third).into_iter().for_each(|hello| third.on_frame(hello));
-    assert!(!third.is_current());
-    let waits = third.waits_for();
+fn two_that_are_confirmed_while_the_view_closes_make_no_second_majority() {
+    let mut stage = Stage::founded(3);
+    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
+    for frame in ready {
+        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
+    }
+    stage.drain();
+    // Behind the signal 1, 4 and 5 deliver that 4 and 5 count: three of five. 2 and 3 know only of three that count.
+    all.iter().for_each(|id| stage.actor(*id).engine.on_signal());
+    stage.deliver_to(&[1, 4, 5]);
+    stage.change((2, 0), &[1, 4, 5], &[&[1, 4, 5]]);
+    stage.settle_among(&[1, 4, 5]);
+    assert!([1, 4, 5].iter().all(|id| !stage.actor(*id).engine.is_current()), "2 and 3 may go on");
+    stage.change((3, 0), &[2, 3], &[&[2, 3]]);
+    stage.order.push_back(command(9, 1));
+    stage.settle_among(&[2, 3]);
+    stage.assert_one_state(&[2, 3], &[(9, 1)]);
+    stage.change((5, 0), &all, &[&[2, 3], &[1], &[4], &[5]]);
+    stage.settle();
+    stage.assert_one_state(&all, &[(9, 1)]);
+}
+
+#[test]
+fn one_that_counts_and_asks_stays_until_another_that_counts_has_received_that() {
+    let mut stage = Stage::founded(2);
+    stage.enter(engine(3, 2));
+    stage.change((1, 2), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.deliver_to(&[1, 2, 3]);
+    stage.take_gift(3);
+    let ready: Vec<_> = stage.order.drain(..).collect();
+    ready.into_iter().for_each(|frame| stage.actor(3).engine.on_frame(frame));
+    // 2 has lost its connection before it receives the command that 1 answers, and 1 loses its own then.
+    stage.actor(2).engine.on_lost();
+    stage.order.push_back(command(9, 1));
+    stage.deliver_to(&[1, 3]);
+    assert_eq!(stage.actor(1).machine, [(9, 1)]);
+    stage.actor(1).engine.on_lost();
+    stage.drain();
+    let lines = [1, 3].map(|id| stage.actor(id).engine.line_of_machine().0);
+    stage.restart(1, |settings| settings);
+    stage.change((1, 3), &[1, 2, 3], &[&[1], &[3]]);
+    stage.deliver_to(&[3]);
+    assert_eq!(stage.actor(3).engine.line_of_machine().0.counts(), lines[0].counts(), "{:?}", lines[1]);
+    // 1 is gone again before the others come together.
+    stage.change((1, 4), &[3], &[&[3]]);
+    stage.actor(2).engine.on_connected(peer(2));
+    stage.change((1, 5), &[2, 3], &[&[2], &[3]]);
+    stage.settle_among(&[2, 3]);
+    assert!([2, 3].iter().all(|id| !stage.actor(*id).engine.is_current()), "1 has answered more than 2 knows");
+    assert!(stage.actor(2).engine.waits_for().ends_with("00001"), "{}", stage.actor(2).engine.waits_for());
+}
+
+#[test]
+fn one_that_steps_down_within_a_membership_has_the_questions_of_the_others() {
+    let [mut first, ..] = <[Engine; 3]>::try_from(founded(3)).unwrap();
+    let mut fourth = engine(4, 3);
+    // The others leave, and the fourth one asks, before the view closes; then the group is the same.
+    let change = membership((1, 2), &[1, 4], &[1, 4]);
+    for engine in [&mut first, &mut fourth] {
+        engine.on_membership(change.clone());
+    }
+    said(&mut fourth).into_iter().for_each(|hello| first.on_frame(hello));
+    first.on_signal();
+    let _gone = said(&mut first);
+    first.on_same_group();
+    assert!(!first.is_current(), "of three that count one is left");
+    said(&mut first).into_iter().for_each(|hello| first.on_frame(hello));
+    let waits = first.waits_for();
     assert!(waits.starts_with("replicas that may know more are missing: "), "{waits}");
+}
+
+#[test]
+fn one_that_came_with_others_that_may_go_on_is_no_witness_that_none_did() {
+    let mut stage = Stage::founded(3);
+    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
+    for frame in ready {
+        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
+    }
+    stage.drain();
+    // 4 and 5 deliver that they count before the view closes, and the others behind their signals.
+    (1..=3).for_each(|id| stage.actor(id).engine.on_signal());
+    stage.deliver_to(&all);
+    (4..=5).for_each(|id| stage.actor(id).engine.on_signal());
+    stage.change((2, 0), &[1, 4, 5], &[&[1, 4, 5]]);
+    stage.order.push_back(command(9, 1));
+    stage.settle_among(&[4, 5]);
+    stage.assert_one_state(&[4, 5], &[(9, 1)]);
+    // 1 knows of a set that has no majority there, and does not go on. It meets 2 and 3: all of that set.
+    stage.lose_gifts();
+    (2..=3).for_each(|id| stage.actor(id).engine.on_membership(membership((3, 0), &[2, 3], &[2, 3])));
+    stage.drain();
+    stage.order.clear();
+    stage.change((6, 0), &[1, 2, 3], &[&[1], &[2, 3]]);
+    stage.settle_among(&[1, 2, 3]);
+    assert!((1..=3).all(|id| !stage.actor(id).engine.is_current()));
+}
+
+/// 4 and 5 join and have their state; what they then say.
+fn two_that_are_ready(stage: &mut Stage) -> Vec<Frame> {
+    [4, 5].into_iter().for_each(|id| stage.enter(engine(id, 3)));
+    let all = [1, 2, 3, 4, 5];
+    stage.change((1, 2), &all, &[&all]);
+    stage.deliver_to(&all);
+    [4, 5].into_iter().for_each(|id| stage.take_gift(id));
+    stage.order.drain(..).collect()
+}
+
+#[test]
+fn a_confirmation_of_an_earlier_question_confirms_nothing() {
+    let mut stage = Stage::founded(1);
+    stage.enter(engine(2, 1));
+    stage.change((1, 2), &[1, 2], &[&[1, 2]]);
+    stage.deliver_to(&[1, 2]);
+    stage.take_gift(2);
+    let ready = stage.order.pop_front().unwrap();
+    [1, 2].iter().for_each(|id| stage.actor(*id).engine.on_frame(ready.clone()));
+    stage.drain();
+    let late = stage.order.pop_front().unwrap();
+    assert!(matches!(late, Frame::Admit { .. }), "{late:?}");
+    // 2 loses its connection and asks again; 1 loses its own before it receives that 2 is up to date once more.
+    stage.actor(2).engine.on_lost();
+    stage.actor(2).engine.on_connected(peer(2));
+    stage.drain();
+    stage.change((1, 4), &[1, 2], &[&[1, 2]]);
+    stage.deliver_to(&[1, 2]);
+    stage.take_gift(2);
+    stage.actor(1).engine.on_lost();
+    stage.drain();
+    stage.deliver_to(&[2]);
+    stage.order.push_back(late);
+    stage.deliver_to(&[2]);
+    assert!(!stage.actor(2).engine.is_current(), "1 does not know of it");
+}
+
+#[test]
+fn one_that_asks_is_sent_nothing_before_it_is_taken_off_and_that_answers_its_last_question() {
+    let mut stage = Stage::founded(2);
+    stage.actor(2).engine.on_forgotten();
+    let asked = said(&mut stage.actor(2).engine).pop().unwrap();
+    let Frame::Hello(hello) = &asked else { panic!("{asked:?}") };
+    let gone = |ask| Frame::Gone { id: hello.id, peer: peer(2), ask };
+    let first = &mut stage.actor(1).engine;
+    first.on_frame(asked.clone());
+    assert_eq!(effects(first), [Effect::Send(gone(hello.ask))]);
+    first.on_frame(gone(hello.ask - 1));
+    assert!(first.line_of_machine().0.counts().contains(&hello.id), "that was said of an earlier question");
+    first.on_frame(gone(hello.ask));
+    assert!(!first.line_of_machine().0.counts().contains(&hello.id));
+    let done = effects(first);
+    assert!(matches!(done[..], [Effect::Remember(_), Effect::Donate { .. }]), "{done:?}");
+}
+
+#[test]
+fn one_that_has_left_is_confirmed_no_more() {
+    let mut stage = Stage::default();
+    stage.enter(engine(2, 1));
+    stage.change((1, 1), &[2], &[&[2]]);
+    stage.settle();
+    stage.enter(engine(1, 1));
+    stage.change((1, 2), &[1, 2], &[&[1, 2]]);
+    stage.deliver_to(&[1, 2]);
+    stage.take_gift(1);
+    let ready = stage.order.pop_front().unwrap();
+    stage.actor(2).engine.on_frame(ready);
+    stage.drain();
+    stage.actor(1).engine.on_lost();
+    stage.drain();
+    // 2 is the higher one of two: if both counted, it would wait for one that is gone.
+    stage.change((1, 3), &[2], &[&[2]]);
+    let admit = stage.order.pop_front().unwrap();
+    assert!(matches!(admit, Frame::Admit { .. }), "{admit:?}");
+    stage.actor(2).engine.on_frame(admit);
+    stage.actor(2).engine.on_signal();
+    stage.drain();
+    stage.order.clear();
+    stage.change((2, 0), &[2], &[&[2]]);
+    stage.deliver_to(&[2]);
+    stage.assert_one_state(&[2], &[]);
+}
+
+#[test]
+fn parts_that_know_of_more_that_count_elect_none_together_if_those_before_may_go_on() {
+    let mut stage = Stage::founded(3);
+    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
+    for frame in ready {
+        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
+    }
+    stage.drain();
+    all.iter().for_each(|id| stage.actor(*id).engine.on_signal());
+    stage.deliver_to(&[1, 4, 5]);
+    // No part has a majority of five, and together these have one; but 2 and 3 know of three that count.
+    for (view, part) in [(2, &[1, 4][..]), (3, &[5])] {
+        stage.change((view, 0), part, &[part]);
+    }
+    stage.order.clear();
+    stage.change((4, 0), &[1, 4, 5], &[&[1, 4], &[5]]);
+    stage.settle_among(&[1, 4, 5]);
+    assert!([1, 4, 5].iter().all(|id| !stage.actor(*id).engine.is_current()));
 }

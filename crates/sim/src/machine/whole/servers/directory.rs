@@ -4,7 +4,7 @@ use crate::trace::REGISTERS;
 use bytes::Bytes;
 use consort_replica::simulated::forgetting::{Line, ReplicaId, Seen};
 use consort_replica::simulated::lasting::{Identity, Progress};
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 /// The number of checkpoints that are kept.
 const KEPT: usize = 2;
@@ -41,6 +41,8 @@ pub(super) struct Directory {
     pub checkpoints: Vec<Checkpoint>,
     /// Of a replica on an order that forgets, oldest first.
     pub of_replica: Vec<ReplicaCheckpoint>,
+    /// Of such a replica: those that may go on without it.
+    pub others: BTreeSet<ReplicaId>,
     /// The log of a durable copy: its records, of which files it is, and the start that found them to be copies.
     pub journal: VecDeque<Bytes>,
     pub files: Option<u128>,

@@ -88,7 +88,7 @@ impl Fleet {
             let others = known.iter().filter(|(id, line)| *id != process.id() && line.end.position == furthest);
             2 * others.filter(|(id, _)| of.contains(id)).count() > of.len()
         };
-        is_known && left(&line.current) && left(&line.firm)
+        is_known && left(&line.up_to_date()) && left(line.counts())
     }
 
     /// The node of a machine has crashed, and perhaps the machine.

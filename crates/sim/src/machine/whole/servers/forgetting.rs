@@ -53,6 +53,8 @@ pub(super) struct Process {
     donations: BTreeMap<ReplicaId, Donation>,
     incoming: Incoming,
     saving: Option<(ReplicaCheckpoint, Instant)>,
+    /// Those that may go on without it.
+    others: BTreeSet<ReplicaId>,
     /// The last command of the last checkpoint, and when that was begun.
     saved: (u64, Instant),
     pub outbox: VecDeque<(Service, Target, Bytes)>,
@@ -77,7 +79,8 @@ impl Process {
             registers: [0; REGISTERS],
             damaged: false,
         });
-        let ReplicaCheckpoint { id, line, seen, registers, .. } = newest;
+        let ReplicaCheckpoint { id, mut line, seen, registers, .. } = newest;
+        line.remember(&directory.others);
         let record = ReplicaRecord {
             at: line.end.position,
             sum: sum_of(&registers),
@@ -102,6 +105,7 @@ impl Process {
             donations: BTreeMap::new(),
             incoming: Incoming::default(),
             saving: None,
+            others: directory.others.clone(),
             outbox: VecDeque::new(),
             counts: false,
             under_way: VecDeque::new(),
@@ -227,7 +231,7 @@ impl Process {
     }
 
     /// What the process's daemon said.
-    pub fn on_event(&mut self, event: &DaemonEvent) {
+    pub fn on_event(&mut self, event: &DaemonEvent, directory: &mut Directory) {
         match event {
             // While it is closing the view before still counts.
             DaemonEvent::View(view) => self.counts &= view.kind == ViewKind::Transitional,
@@ -237,6 +241,8 @@ impl Process {
             _ => {}
         }
         self.act();
+        // It is on disk before anything more is sent.
+        directory.others.clone_from(&self.others);
         self.send_gifts();
     }
 
@@ -363,6 +369,7 @@ impl Process {
                     }
                 }
                 Effect::Current(current) => self.on_current(current),
+                Effect::Remember(others) => self.others = others,
             }
         }
     }

@@ -92,7 +92,7 @@ impl Process {
         match self {
             Self::Lasting(process) => process.on_event(event, here),
             Self::Forgetting(process) => {
-                process.on_event(&event);
+                process.on_event(&event, here.directory);
                 Ok(())
             }
         }
