@@ -35,6 +35,13 @@ pub struct Seen {
     pub lied: bool,
 }
 
+/// Lets sockets of a node's namespace be bound to any address, as load balancers need it: a daemon without `--node` must
+/// find by the addresses of its interfaces which node it is.
+fn bind_any(network: &Network, node: usize) {
+    let set = || std::fs::write("/proc/sys/net/ipv4/ip_nonlocal_bind", "1");
+    network.namespace(node).enter(set).unwrap().unwrap();
+}
+
 /// Three daemons, which run or not.
 pub struct Ground {
     pub name: &'static str,
@@ -64,6 +71,7 @@ impl Ground {
                 return None;
             }
         };
+        (0..3).for_each(|node| bind_any(&network, node));
         let (world, port) = (World::new(), free_port());
         let mut text = format!("cluster = \"{}\"\nprotocol = \"{protocol}\"\n{more}", world.cluster);
         text += &format!("[metrics]\nlisten = \"127.0.0.1:{port}\"\n");
@@ -98,8 +106,8 @@ impl Ground {
     }
 
     pub fn start(&mut self, node: usize) {
-        let (number, state) = ((node + 1).to_string(), self.state(node).display().to_string());
-        let plain = self.world.command(&["daemon", "--config", &self.file, "--node", &number, "--state-dir", &state]);
+        let (number, state) = (node + 1, self.state(node).display().to_string());
+        let plain = self.world.command(&["daemon", "--config", &self.file, "--state-dir", &state]);
         let mut command = match self.before.split_first() {
             None => plain,
             Some((program, words)) => {
