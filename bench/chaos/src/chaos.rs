@@ -11,6 +11,7 @@
 //! spread     the protocol of Spread clients, to the byte
 //! registers  with paxos: clients keep registers by the order, and what they were told must be linearizable
 //! reread     with paxos: the whole order once more, alike at two nodes
+//! truth      in situations that last, what daemons say of themselves beside whether a write goes through
 //! judge      traces, and the checkers on them            outcome   what is printed
 //! networks   who stands in which network
 //! ```
@@ -32,6 +33,7 @@ mod reread;
 mod run;
 mod storm;
 pub mod trouble;
+mod truth;
 
 use std::ffi::OsString;
 use std::io::Write;

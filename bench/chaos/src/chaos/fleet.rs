@@ -286,6 +286,11 @@ impl<'a> Fleet<'a> {
         self.homes[node].running.as_ref().is_some_and(|process| process.has_said(words))
     }
 
+    /// Whether a node's daemon runs and is not stopped.
+    pub fn answers(&self, node: usize) -> bool {
+        self.homes[node].running.is_some() && !self.homes[node].stopped
+    }
+
     /// The process of a daemon that runs.
     pub fn id(&self, node: usize) -> Option<u32> {
         self.homes[node].running.as_ref().map(Process::id)

@@ -69,6 +69,16 @@ pub enum ChaosError {
     /// The order, read again, is another, or lacks something.
     #[error("read again: {0}")]
     Reread(String),
+    /// A daemon says of itself what is not so.
+    #[error("daemon {node}, while {situation}: {why}")]
+    Untrue {
+        /// Counted from 1.
+        node: usize,
+        /// What is wrong, in words.
+        situation: String,
+        /// What the daemon says, and what is so.
+        why: String,
+    },
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted,
@@ -98,6 +108,8 @@ pub struct Outcome {
     pub registers: Work,
     /// The whole order as two nodes tell it at the end, where all of it is retained.
     pub reread: Option<Told>,
+    /// How many daemons were looked at in situations that lasted, and how many of them were ready.
+    pub looks: (u64, u64),
     /// How long it took until all was at rest, storm by storm.
     pub calms: Vec<Duration>,
     /// How often a daemon ended because its disk was full, and said so.
@@ -165,6 +177,10 @@ impl fmt::Display for Outcome {
             self.guests.heard[1],
             self.guests.words
         )?;
+        if self.looks.0 > 0 {
+            let (all, ready) = self.looks;
+            writeln!(f, "{all} looks at daemons while something lasted: {ready} said that they were ready, and were")?;
+        }
         if self.full > 0 {
             writeln!(
                 f,

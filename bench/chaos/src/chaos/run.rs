@@ -23,6 +23,7 @@ use super::registers;
 use super::reread;
 use super::storm::{self, Planned, Storm};
 use super::trouble::{Trouble, Weather};
+use super::truth;
 use consort_daemon::config::Protocol;
 use consort_testbed::network::Network;
 use consort_testbed::promised;
@@ -33,11 +34,15 @@ const STEP: Duration = Duration::from_millis(10);
 const SAMPLE: Duration = Duration::from_millis(250);
 /// How long all may take to come to rest once everything is whole.
 const SETTLE: Duration = Duration::from_secs(30);
+/// How long a situation lasts before daemons are looked at.
+const LASTS: Duration = Duration::from_secs(3);
 /// How long nobody must be told anything, to be called at rest.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// The groups, and how many clients a node has.
 const GROUPS: [&str; 3] = ["alpha", "beta", "gamma"];
+/// A group that has no members.
+const TRUTH: &str = "truth";
 /// See [`roles`].
 pub const CLIENTS: usize = 3;
 /// Each group is judged by itself, and all of them together.
@@ -222,6 +227,7 @@ impl<'a> Run<'a> {
             }
             let storm = storm::draw((nodes, &self.networks), &spared, self.seed, number, left);
             self.storm(&storm)?;
+            self.situation(number)?;
             let took = self.calm()?;
             self.outcome.calms.push(took);
             self.tell(start, &storm, took);
@@ -246,6 +252,33 @@ impl<'a> Run<'a> {
             }
         }
         self.wait_until(start + storm.length)
+    }
+
+    /// Everything is whole, but for what is drawn and lasts. Each daemon that runs must say the truth about itself.
+    fn situation(&mut self, number: u64) -> Result<(), ChaosError> {
+        self.make_whole()?;
+        let spared = storm::spared(self.options.protocol, self.options.storage, self.options.nodes, self.seed);
+        let troubles = storm::situation(self.options.nodes, &spared, self.seed, number);
+        for what in &troubles {
+            let (from, until) = (Duration::ZERO, Duration::MAX);
+            self.begin(&Planned { from, until, what: *what, network: None })?;
+        }
+        // So that daemons do not say what was so before.
+        self.wait_until(Instant::now() + LASTS)?;
+        let daemons: Vec<_> = (0..self.options.nodes.into()).filter(|node| self.fleet.answers(*node)).collect();
+        let addresses: Vec<_> = daemons.iter().map(|node| (*node, address(self.directory, *node))).collect();
+        let wrong: Vec<_> = troubles.iter().map(Trouble::to_string).collect();
+        let group = named(&[TRUTH])?.pop().ok_or(ChaosError::Bug("a group's name"))?;
+        self.outcome.looks.1 += truth::look(&addresses, &group, &wrong.join(", "))?;
+        self.outcome.looks.0 += daemons.len() as u64;
+        self.fleet.watch()
+    }
+
+    /// No link is worse than another, and all daemons run.
+    fn make_whole(&mut self) -> Result<(), ChaosError> {
+        self.weather.clear();
+        self.network.set_all(&LinkModel::default())?;
+        self.fleet.revive()
     }
 
     fn begin(&mut self, fault: &Planned) -> Result<(), ChaosError> {
@@ -294,9 +327,7 @@ impl<'a> Run<'a> {
     fn calm(&mut self) -> Result<Duration, ChaosError> {
         self.note("calm: all links are whole, all daemons come back")?;
         self.board.talk.store(false, Ordering::Relaxed);
-        self.weather.clear();
-        self.network.set_all(&LinkModel::default())?;
-        self.fleet.revive()?;
+        self.make_whole()?;
         let start = Instant::now();
         let mut unrest = self.rest(start)?;
         let took = start.elapsed();

@@ -110,6 +110,40 @@ pub fn draw((nodes, networks): (u16, &[Vec<usize>]), spared: &Spared, seed: u64,
     Storm { length, faults }
 }
 
+/// The number of situations to draw from.
+const SITUATIONS: u64 = 12;
+
+/// What is wrong in the situation behind the storm of this number: nothing, or one thing, or all but one are stopped.
+/// Half of the cuts leave one direction whole.
+pub fn situation(nodes: u16, spared: &Spared, seed: u64, number: u64) -> Vec<Trouble> {
+    let mut rng = Rng::new(seed).fork((1 << 36) + number);
+    let chosen = rng.below(SITUATIONS);
+    let (networks, all) = ([], (0..usize::from(nodes)).collect::<Vec<_>>());
+    let busy = vec![Duration::ZERO; all.len() + 1];
+    let (length, turn) = (Duration::ZERO, 0);
+    let mut draw = Draw { nodes, networks: &networks, gateways: Vec::new(), turn, spared, length, busy, rng };
+    let (one, (a, b)) = (draw.node(), draw.pair(&all));
+    let cut = |scope| vec![Trouble::Link(Fault::Cut { scope, lanes: Lanes::Both })];
+    let ended = |what: fn(NodeId) -> Trouble| {
+        let may = |node: &NodeId| !spared.daemons.contains(node);
+        (0..nodes).map(|step| NodeId((one.0 + step) % nodes + 1)).find(may).map(what).into_iter().collect()
+    };
+    match chosen {
+        0 => Vec::new(),
+        1 => vec![Trouble::Link(Fault::Partition { part: NodeSet(1 << one.0) })],
+        2 => vec![Trouble::Link(Fault::Partition { part: draw.part(&all) })],
+        3 => vec![Trouble::Link(Fault::Apart { a, b })],
+        4 => cut(FaultScope::From(one)),
+        5 => cut(FaultScope::To(one)),
+        6 => cut(FaultScope::Between(a, b)),
+        7 => vec![Trouble::Pause { node: one }],
+        8 => (1..=nodes).map(NodeId).filter(|node| *node != one).map(|node| Trouble::Pause { node }).collect(),
+        9 => ended(|node| Trouble::Kill { node, disk: Disk::Kept }),
+        10 => ended(|node| Trouble::Leave { node }),
+        _ => vec![Trouble::Loss { scope: FaultScope::All, p: 0.1 }],
+    }
+}
+
 struct Draw<'a> {
     nodes: u16,
     networks: &'a [Vec<usize>],
@@ -439,6 +473,30 @@ mod tests {
             spared.fills.is_some() == (elder(5, seed) != SMALL)
         }));
         assert!(paxos(Storage::Memory).all(|fault| fault.what != Trouble::KillAll));
+    }
+
+    #[test]
+    fn each_situation_comes_half_of_the_cuts_have_one_direction_and_those_that_are_spared_are_not_ended() {
+        let (mut kinds, mut stopped) = (BTreeMap::<&str, u32>::new(), BTreeSet::new());
+        for seed in 0..100 {
+            let spared = spared(Protocol::Paxos, Storage::Memory, 5, seed);
+            for number in 0..4 {
+                let troubles = situation(5, &spared, seed, number);
+                assert_eq!(troubles, situation(5, &spared, seed, number), "a seed draws the same");
+                stopped.insert(troubles.iter().filter(|what| what.kind() == "pause").count());
+                *kinds.entry(troubles.first().map_or("none", Trouble::kind)).or_default() += 1;
+                for what in troubles {
+                    if let Trouble::Kill { node, .. } | Trouble::Leave { node } = what {
+                        assert!(!spared.daemons.contains(&node), "seed {seed}");
+                    }
+                }
+            }
+        }
+        let names: Vec<_> = kinds.keys().copied().collect();
+        let expected = ["kill -9", "leave", "loss", "non-transitive cut", "none", "one-way cut", "partition", "pause"];
+        assert_eq!((names, stopped), (expected.to_vec(), [0, 1, 4].into()));
+        let one_way = kinds["one-way cut"];
+        assert!(2 * one_way >= kinds["partition"] + kinds["non-transitive cut"], "{kinds:?}");
     }
 
     #[test]
