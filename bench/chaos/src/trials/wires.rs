@@ -71,6 +71,8 @@ fn mended(stage: &mut Stage<'_>) -> Result<Figures, String> {
     tried("address late", address_late(stage)?);
     tried("MTU down and up", mtu(stage)?);
     tried("one direction cut", one_direction(stage)?);
+    tried("sends refused", refused(stage)?);
+    let is_named = stage.fleet.has_said(HURT, "the kernel refuses datagrams to other nodes");
     tried("multicast kept from one", multicast(stage, &[HURT])?);
     tried("multicast kept from all", multicast(stage, &ALL)?);
     let batches = super_packets(stage)?;
@@ -79,6 +81,7 @@ fn mended(stage: &mut Stage<'_>) -> Result<Figures, String> {
     for (name, healed) in &took {
         figures.wants(healed.is_some(), || format!("{name}: not healed within {GOAL:?}"));
     }
+    figures.wants(is_named, || "sends that the kernel refuses are not named in the log".into());
     figures.wants(batches > 0 || usual == 0, || "no super-packets any more".into());
     figures.wants(stage.fleet.times_started_anew() == 0, || "a daemon started again by itself".into());
     let shown =
@@ -152,6 +155,19 @@ fn one_direction(stage: &mut Stage<'_>) -> Result<Option<Duration>, String> {
     cut(stage, true)?;
     stage.pass(FAULT)?;
     cut(stage, false)?;
+    healed(stage)
+}
+
+/// The kernel refuses what the node sends, as a rule of routes or of a packet filter would have it.
+fn refused(stage: &mut Stage<'_>) -> Result<Option<Duration>, String> {
+    let rules = |change: &str| {
+        let others = ALL.iter().filter(|node| **node != HURT).map(|node| format!("{}/32", Network::address(*node)));
+        let all = others.chain(["224.0.0.0/4".to_owned()]);
+        all.map(|to| format!("route {change} prohibit {to} metric 0\n")).collect::<String>()
+    };
+    configure(stage, &rules("add"))?;
+    stage.pass(FAULT)?;
+    configure(stage, &rules("del"))?;
     healed(stage)
 }
 
