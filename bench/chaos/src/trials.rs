@@ -6,6 +6,7 @@
 //! wires      interfaces, addresses and switches that change, under each protocol
 //! attack     datagrams of somebody without the key                       capture  flood
 //! insider    packets of somebody with the key                            impostor  lies
+//! dead_ring  one of three rings loses its majority
 //! standby    two rings, and the gateway between them is killed            rings    two rings against one
 //! hosts      daemons that are stopped or killed, programs that compete       stress
 //! readers    clients that do not read                 slow     one of five that does not, under each policy
@@ -21,6 +22,7 @@
 
 mod attack;
 mod capture;
+mod dead_ring;
 mod flood;
 mod forge;
 mod hosts;

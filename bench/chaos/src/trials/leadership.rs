@@ -62,11 +62,11 @@ struct Done {
 
 /// What the looks come to.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Judgement {
-    changes: usize,
-    wrong: Vec<String>,
+pub struct Judgement {
+    pub changes: usize,
+    pub wrong: Vec<String>,
     /// The longest time without a leader, in nanoseconds.
-    gap: u64,
+    pub gap: u64,
 }
 
 fn lead(site: &Site<'_>, protocol: &'static str) -> Result<Figures, String> {
@@ -209,7 +209,7 @@ impl Candidates {
 }
 
 /// Each lease had ended by the time that the next leader looked at its own, and fences rise.
-fn judge(looks: &[Look]) -> Judgement {
+pub fn judge(looks: &[Look]) -> Judgement {
     let mut judgement = Judgement::default();
     let (mut ends, mut highest): (u64, Option<Fence>) = (0, None);
     for pair in looks.windows(2) {

@@ -31,7 +31,7 @@ const EVERY: Duration = Duration::from_millis(10);
 /// The same where it is to be seen what that costs.
 const BUSY: Duration = Duration::from_millis(1);
 /// How long clients come together, how long is measured then, and how long to wait for the last.
-const BEFORE: Duration = Duration::from_millis(2_500);
+pub const BEFORE: Duration = Duration::from_millis(2_500);
 const SPAN: Duration = Duration::from_secs(4);
 const AFTER: Duration = Duration::from_millis(500);
 const TURN: Duration = Duration::from_millis(5);
@@ -168,13 +168,13 @@ fn measure(stage: &mut Stage<'_>, case: Case) -> Result<Row, String> {
 
 /// What a client was told: how long messages of others took, and the longest time without any.
 #[derive(Debug, Default)]
-struct Heard {
-    took: Vec<Duration>,
+pub struct Heard {
+    pub took: Vec<Duration>,
     pause: Duration,
 }
 
 /// One client: joins its group, sends to it, and notes how long messages of others took.
-fn run(
+pub fn run(
     directory: &Path,
     node: usize,
     group: &str,
@@ -279,7 +279,7 @@ fn spend_with(stage: &mut Stage<'_>, clients: &[(usize, &'static str, Duration)]
     })
 }
 
-fn joined(client: ScopedJoinHandle<'_, Result<Heard, String>>) -> Result<Heard, String> {
+pub fn joined(client: ScopedJoinHandle<'_, Result<Heard, String>>) -> Result<Heard, String> {
     client.join().unwrap_or_else(|_| Err("a client panicked".into()))
 }
 
@@ -338,7 +338,7 @@ fn told(mut figures: Figures, [rest, work]: &[Spent; 2], (far, near, joined): Cu
     figures
 }
 
-fn p50(took: &[Duration]) -> Duration {
+pub fn p50(took: &[Duration]) -> Duration {
     took.get(took.len() / 2).copied().unwrap_or_default()
 }
 

@@ -2,8 +2,8 @@
 use super::outcome::Figures;
 use super::site::Site;
 use super::{
-    attack, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions, sites,
-    slow, standby, store, wires,
+    attack, dead_ring, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions,
+    sites, slow, standby, store, wires,
 };
 
 /// One fault, and what it may cost.
@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 41] = [
+pub static TRIALS: [Trial; 42] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -124,6 +124,11 @@ pub static TRIALS: [Trial; 41] = [
         name: "regions",
         about: "three regions with rings of their own and a global one: what stays near is fast; one is cut off: a table",
         run: regions::compared,
+    },
+    Trial {
+        name: "dead-ring",
+        about: "one of three rings loses its majority for a minute: the others carry as much as before, and have a leader",
+        run: dead_ring::dead,
     },
     Trial {
         name: "sessions",
