@@ -280,7 +280,9 @@ impl Process {
                 return;
             }
             if self.me.is_some_and(|me| (me.0.node, me.1) == message.sender()) {
-                self.under_way.pop_front();
+                // What was sent again may come twice.
+                let at = self.under_way.iter().position(|(.., sent)| *sent == bytes);
+                at.map(|at| self.under_way.remove(at));
             }
             if let Some(frame) = Frame::decode(&bytes).ok().filter(|frame| self.is_first(frame)) {
                 self.engine.on_frame(frame);
