@@ -74,7 +74,7 @@ struct Directory {
 impl Directory {
     /// Opens it, and makes it where it does not exist, for this user alone.
     fn open(path: &Path) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        make_private(path)?;
         Ok(Self { path: path.to_owned(), file: File::open(path)? })
     }
 
@@ -329,8 +329,16 @@ fn replace(directory: &Path, name: &str, text: impl FnOnce(&File) -> io::Result<
     File::open(directory)?.sync_all()
 }
 
-/// Files for this user alone: they hold payloads.
-fn private() -> OpenOptions {
+/// Makes a directory that no other user of the machine can look into; one that exists is left as it is.
+///
+/// # Errors
+/// The system's.
+pub fn make_private(directory: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)
+}
+
+/// Options to make and write a file that no other user of the machine can read, whatever the umask, because it holds payloads.
+pub fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create(true).mode(0o600);
     options

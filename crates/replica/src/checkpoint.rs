@@ -4,13 +4,13 @@
 //! four bytes are the CRC-32 of all before. There are two kinds of heads: [`Line`]s, where the order forgets (`CONSREP1`),
 //! and positions of a log that lasts (`CONSREP2`).
 use crate::codec::read_u128;
-use crate::frame::{put_saved_line, read_saved_line};
+use crate::frame::{put_others, put_saved_line, read_others, read_saved_line};
 use crate::gift::{put_seen, read_seen};
-use crate::line::{Line, ReplicaId, Seen};
+use crate::line::{Line, Others, ReplicaId, Seen};
 use crate::machine::StateMachine;
 use bytes::{BufMut, BytesMut};
+use consort_journal::{make_private, private};
 use consort_wire::{Malformed, Reader};
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
@@ -86,8 +86,8 @@ pub(crate) struct Checkpoints {
 
 impl Checkpoints {
     pub fn open(directory: &Path) -> io::Result<Self> {
-        fs::create_dir_all(directory)?;
-        let lock = File::options().create(true).truncate(false).write(true).open(directory.join("lock"))?;
+        make_private(directory)?;
+        let lock = private().truncate(false).open(directory.join("lock"))?;
         lock.try_lock().map_err(|_| io::Error::other("another replica uses this directory; give each its own"))?;
         Ok(Self { directory: directory.to_owned(), lock })
     }
@@ -123,27 +123,29 @@ impl Checkpoints {
     ///
     /// # Errors
     /// The system's.
-    pub fn remember(&self, others: &BTreeSet<ReplicaId>) -> io::Result<()> {
+    pub fn remember(&self, others: &Others) -> io::Result<()> {
         let mut out = BytesMut::from(&OTHERS_FORMAT[..]);
-        others.iter().for_each(|id| out.put_u128(id.0));
+        put_others(&mut out, others);
         replace(&self.directory, OTHERS, out)
     }
 
-    /// Those that were remembered last; none where there is no such file.
+    /// What was remembered last.
     ///
     /// # Errors
     /// The system's; or that the file is damaged.
-    pub fn others(&self) -> io::Result<BTreeSet<ReplicaId>> {
+    pub fn others(&self) -> io::Result<Option<Others>> {
         let path = self.directory.join(OTHERS);
         let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             read => read?,
         };
-        let ids = whole(&bytes).and_then(|bytes| bytes.strip_prefix(&OTHERS_FORMAT[..]));
-        let ids = ids.filter(|ids| ids.len().is_multiple_of(16));
-        let ids = ids.ok_or_else(|| bad(&format!("{} is damaged; without it this replica may begin before those that              went on without it are there: remove it if they are, or are lost", path.display())))?;
-        let id = |bytes: &[u8]| ReplicaId(bytes.iter().fold(0, |id, byte| id << 8 | u128::from(*byte)));
-        Ok(ids.chunks_exact(16).map(id).collect())
+        let others = whole(&bytes).and_then(|bytes| bytes.strip_prefix(&OTHERS_FORMAT[..]));
+        let others = others.and_then(|others| read_others(&mut Reader::new(others)).ok());
+        others.map(Some).ok_or_else(|| {
+            let remedy =
+                "it names the replicas that may have gone on without this one; remove it once they are there, or lost";
+            bad(&format!("{} is damaged: {remedy}", path.display()))
+        })
     }
 
     /// The file that is locked; it is never replaced.
@@ -163,7 +165,7 @@ impl Checkpoints {
 pub(crate) fn replace(directory: &Path, name: &str, mut bytes: BytesMut) -> io::Result<()> {
     bytes.put_u32(crc32fast::hash(&bytes));
     let fresh = directory.join(format!("{name}.new"));
-    let mut file = File::create(&fresh)?;
+    let mut file = private().truncate(true).open(&fresh)?;
     file.write_all(&bytes)?;
     file.sync_all()?;
     fs::rename(&fresh, directory.join(name))?;
@@ -235,7 +237,7 @@ fn write<M: StateMachine>(
     snapshot: M::Snapshot,
     written: &AtomicU64,
 ) -> io::Result<()> {
-    let out = BufWriter::new(File::create(path)?);
+    let out = BufWriter::new(private().truncate(true).open(path)?);
     let mut out = Summed { out, sum: crc32fast::Hasher::new(), written, unsynced: 0 };
     out.write_all(&encode(head))?;
     M::write(snapshot, &mut out)?;
@@ -362,6 +364,7 @@ mod tests {
     use super::*;
     use crate::line::{Digest, Origin, Point};
     use crate::machine::Position;
+    use std::os::unix::fs::PermissionsExt as _;
 
     struct Text(String);
 
@@ -397,15 +400,31 @@ mod tests {
     }
 
     #[test]
+    fn other_users_cannot_read_what_is_in_a_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = directory.path().join("a/b");
+        let checkpoints = Checkpoints::open(&own).unwrap();
+        checkpoints.remember(&Others::default()).unwrap();
+        save::<Text>(&own, &head(1), "state".into(), &AtomicU64::new(0)).unwrap();
+        let others = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o077;
+        let files: Vec<_> = fs::read_dir(&own).unwrap().map(|entry| entry.unwrap().path()).collect();
+        assert_eq!((files.len(), others(&own)), (3, 0));
+        assert!(files.iter().all(|path| others(path) == 0), "{files:?}");
+    }
+
+    #[test]
     fn those_that_may_go_on_are_remembered_as_they_were_last_and_a_damaged_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let checkpoints = Checkpoints::open(directory.path()).unwrap();
-        assert!(checkpoints.others().unwrap().is_empty());
-        for others in [[1, 1 << 100].map(ReplicaId).into(), [ReplicaId(7)].into(), BTreeSet::new()] {
-            checkpoints.remember(&others).unwrap();
-            assert_eq!(checkpoints.others().unwrap(), others);
+        assert_eq!(checkpoints.others().unwrap(), None);
+        let others = |ids: &[u128]| {
+            let ids = ids.iter().copied().map(ReplicaId).collect();
+            Others { history: 3, epoch: 2, step: 7, ids }
+        };
+        for ids in [&[1, 1 << 100][..], &[], &[7]] {
+            checkpoints.remember(&others(ids)).unwrap();
+            assert_eq!(checkpoints.others().unwrap(), Some(others(ids)));
         }
-        checkpoints.remember(&[ReplicaId(7)].into()).unwrap();
         let path = directory.path().join(OTHERS);
         let bytes = fs::read(&path).unwrap();
         for at in 0..bytes.len() {

@@ -6,7 +6,7 @@ use crate::donation::Donation;
 use crate::engine::{Effect, Engine, Membership};
 use crate::frame::{Frame, Peer};
 use crate::gift::{Incoming, Private, chunk_of};
-use crate::line::{Entry, Line, Point, ReplicaId};
+use crate::line::{Entry, Line, Others, Point, ReplicaId};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Outside, Response};
 use crate::pending::Answer;
@@ -16,7 +16,7 @@ use consort::{
     ChangeCause, Event, Fate, GroupName, GroupView, Message, Primary, PrivateName, Service, Session, SessionEvent,
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, PoisonError};
@@ -71,7 +71,11 @@ enum Sent {
     /// The command of this number.
     Command(u64),
     Cut(CutId),
-    /// What replicas say to each other.
+    /// The mark of this number.
+    Mark(u64),
+    /// The question of this number.
+    Question(u64),
+    /// What else replicas say to each other.
     Other,
 }
 
@@ -303,8 +307,13 @@ impl<M: StateMachine> Driver<M> {
         match (sent, fate) {
             (_, Fate::Ordered { .. }) => {}
             (Sent::Command(number), Fate::Forgotten) => self.engine.resend(number),
-            (Sent::Other, Fate::Forgotten) => self.engine.on_forgotten(),
-            (Sent::Other, Fate::Refused(refusal)) => {
+            (Sent::Question(ask), Fate::Forgotten) => self.engine.on_forgotten(Some(ask)),
+            (Sent::Mark(_) | Sent::Other, Fate::Forgotten) => self.engine.on_forgotten(None),
+            (Sent::Mark(number), Fate::Refused(refusal)) => {
+                let readers = self.readers.remove(&number).into_iter().flatten();
+                readers.for_each(|answer| answer.give(Err(Error::Refused(refusal.to_string()))));
+            }
+            (Sent::Question(_) | Sent::Other, Fate::Refused(refusal)) => {
                 tracing::warn!("the replica of group {} may wait: its message was refused: {refusal}", self.group);
             }
             (Sent::Command(number), Fate::Refused(refusal)) => {
@@ -393,7 +402,10 @@ impl<M: StateMachine> Driver<M> {
                     drop(machine);
                     self.donations.insert(id, donation);
                 }
-                Effect::StopDonating { id } => drop(self.donations.remove(&id)),
+                Effect::StopDonating { id } => {
+                    self.failed.retain(|(failed, _)| *failed != id);
+                    self.donations.remove(&id);
+                }
                 Effect::Unseen { number } => self.answer(number, Err(Error::Unseen)),
                 Effect::Current(current) => self.on_current(current),
                 Effect::Remember(others) => self.remember(&others),
@@ -408,19 +420,23 @@ impl<M: StateMachine> Driver<M> {
     }
 
     /// A replica whose directory cannot be written goes on, as with checkpoints.
-    fn remember(&self, others: &BTreeSet<ReplicaId>) {
+    fn remember(&self, others: &Others) {
         let Some(checkpoints) = &self.checkpoints else { return };
         if let Err(error) = checkpoints.remember(others) {
             let directory = checkpoints.directory().display();
-            tracing::warn!(
-                "{directory} cannot be written: {error}; if this replica is started again, it may not know which others                  went on without it"
-            );
+            let risk = "a later start of this replica may not know which others went on without it";
+            tracing::warn!("{directory} cannot be written: {error}; {risk}");
         }
     }
 
     fn send(&mut self, frame: &Frame) -> Result<(), End> {
         let send = self.session.send(Service::Safe, std::slice::from_ref(&self.group), &frame.encode())?;
-        let sent = if let Frame::Command { number, .. } = frame { Sent::Command(*number) } else { Sent::Other };
+        let sent = match frame {
+            Frame::Command { number, .. } => Sent::Command(*number),
+            Frame::Mark { number, .. } => Sent::Mark(*number),
+            Frame::Hello(hello) => Sent::Question(hello.ask),
+            _ => Sent::Other,
+        };
         self.sends.insert(send, sent);
         Ok(())
     }

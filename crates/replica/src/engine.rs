@@ -16,7 +16,7 @@ mod elect;
 mod serve;
 
 use crate::frame::{Claim, Frame, Hello, Peer};
-use crate::line::{Entry, Line, Log, Origin, Point, ReplicaId, Seen, is_majority};
+use crate::line::{Entry, Line, Log, Origin, Others, Point, ReplicaId, Seen, is_majority};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -65,7 +65,7 @@ pub enum Effect {
     /// This replica is up to date from here, or is no more.
     Current(bool),
     /// These may go on without it. Its next start must know that, so its directory must have it before what follows is done.
-    Remember(BTreeSet<ReplicaId>),
+    Remember(Others),
 }
 
 /// What one is given who lags.
@@ -146,6 +146,10 @@ pub struct Engine {
     /// Who has begun to send what it lacks.
     donor: Option<Peer>,
     told_current: bool,
+    /// What its directory had of others when it started, until it follows.
+    recalls: Option<Others>,
+    /// What its directory has of others, and whether that may have changed.
+    remembers: (BTreeSet<ReplicaId>, bool),
     // Own commands and marks:
     unapplied: BTreeMap<u64, Bytes>,
     number: u64,
@@ -185,12 +189,21 @@ impl Engine {
             buffer: None,
             donor: None,
             told_current: false,
+            recalls: None,
+            remembers: (BTreeSet::new(), false),
             unapplied: BTreeMap::new(),
             number: 0,
             mark: 0,
             effects: VecDeque::new(),
             settings,
         }
+    }
+
+    /// What its directory has of others, beside the checkpoint that it begins from.
+    pub fn recall(&mut self, others: Others) {
+        let line = &self.line;
+        let is_later = others.history == line.history && (others.epoch, others.step) > (line.epoch, line.step);
+        self.recalls = Some(others).filter(|_| is_later);
     }
 
     pub fn next_effect(&mut self) -> Option<Effect> {
@@ -309,11 +322,11 @@ impl Engine {
         }
     }
 
-    /// The daemons have forgotten what it sent, which was no command.
-    pub fn on_forgotten(&mut self) {
+    /// The daemons have forgotten what it sent, which was no command: perhaps the question with this number.
+    pub fn on_forgotten(&mut self, question: Option<u64>) {
         if self.follows {
             self.step_down(false);
-        } else if let Some(me) = self.me.filter(|me| self.members.contains(me)) {
+        } else if let Some(me) = self.me.filter(|me| question == Some(self.ask) && self.members.contains(me)) {
             self.say_hello(me);
         }
     }
@@ -432,11 +445,11 @@ impl Engine {
     fn say_hello(&mut self, peer: Peer) {
         self.ask += 1;
         (self.buffer, self.donor) = (None, None);
-        self.hellos.remove(&peer);
         let Settings { id, forces, .. } = self.settings;
         let (ask, at, clean) = (self.ask, self.at, self.clean);
         let (line, applied) = (self.line.clone(), self.applied);
-        let hello = Hello { id, peer, ask, at, clean, forces, heard: self.heard.clone(), line, applied };
+        let (heard, recalls) = (self.heard.clone(), self.recalls.clone());
+        let hello = Hello { id, peer, ask, at, clean, forces, heard, line, applied, recalls };
         self.effects.push_back(Effect::Send(Frame::Hello(Box::new(hello))));
     }
 
@@ -460,11 +473,17 @@ impl Engine {
         }
         let is_of_donor = self.donor == Some(hello.peer);
         self.hellos.insert(hello.peer, *hello);
-        if let Some(me) = self.me.filter(|_| is_of_donor) {
+        if let Some(me) = self.me.filter(|me| is_of_donor && !self.hellos.contains_key(me)) {
             // Its donor lags itself, so what it sends never ends. All others may wait for the hello of this one, because its
-            // last may be of an earlier membership.
+            // last is of an earlier membership.
             return self.say_hello(me);
         }
+        self.conclude();
+    }
+
+    /// Elects, if all have spoken: as all others that lag do here, from the same hellos. Its own last one counts until the next
+    /// is ordered.
+    fn conclude(&mut self) {
         if self.members.iter().all(|member| self.hellos.contains_key(member))
             && let Some(elected) = elect::elect(&self.hellos, self.settings.founders)
         {
@@ -486,12 +505,14 @@ impl Engine {
         self.line = Line { epoch, fresh: BTreeMap::new(), ..elected.line };
         self.line.set_counts(elected.current.keys().copied().collect());
         self.bound = elected.current;
-        self.follows = true;
+        (self.follows, self.recalls) = (true, None);
         self.buffer = None;
         let step = self.line.step;
         let others = std::mem::take(&mut self.hellos).into_values();
         let others = others.filter(|hello| !self.bound.contains_key(&hello.id));
         self.asks = others.map(|hello| (hello.id, (hello, step))).collect();
+        // Before anything is answered.
+        self.remember();
         self.after_step();
         self.become_current();
     }
@@ -521,7 +542,7 @@ impl Engine {
             self.bound.retain(|id, _| came.contains(id));
             self.line.fresh.retain(|id, _| came.contains(id));
             self.line.set_counts(self.line.counts() & &came);
-            self.remember();
+            self.remembers.1 = true;
         }
         match frame {
             Frame::Command { origin, number, body } if !self.seen.contains(origin, number) => {
@@ -592,8 +613,11 @@ impl Engine {
     }
 
     fn remember(&mut self) {
-        if self.counts() {
-            self.effects.push_back(Effect::Remember(self.line.may_go_on()));
+        let ids = self.line.may_go_on();
+        if self.counts() && ids != self.remembers.0 {
+            let Line { history, epoch, step, .. } = self.line;
+            self.effects.push_back(Effect::Remember(Others { history, epoch, step, ids: ids.clone() }));
+            self.remembers.0 = ids;
         }
     }
 

@@ -2,7 +2,7 @@
 #![doc(hidden)]
 use crate::codec::{read_count, read_u128};
 use crate::durable::Said;
-use crate::line::{Digest, Line, Origin, Point, ReplicaId};
+use crate::line::{Digest, Line, Origin, Others, Point, ReplicaId};
 use bytes::{BufMut, Bytes, BytesMut};
 use consort::Place;
 use consort_types::{ClientId, MemberId};
@@ -149,6 +149,8 @@ pub struct Hello {
     pub line: Line,
     /// How far its machine is; the rest of the line is held back.
     pub applied: Point,
+    /// What its directory has of others, if that is of a later step of this history.
+    pub recalls: Option<Others>,
 }
 
 impl Frame {
@@ -240,23 +242,27 @@ impl Hello {
         out.put_u64(self.ask);
         out.put_u64(self.at.0);
         out.put_u64(self.at.1);
-        out.put_u8(u8::from(self.clean) | u8::from(self.forces) << 1);
+        let recalls = self.recalls.is_some();
+        out.put_u8(u8::from(self.clean) | u8::from(self.forces) << 1 | u8::from(recalls) << 2);
         out.put_u64(self.heard.0);
         put_ids(out, &self.heard.1);
         put_line(out, &self.line);
         put_point(out, self.applied);
+        self.recalls.iter().for_each(|others| put_others(out, others));
     }
 
     pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let (id, peer) = read_peer(reader)?;
         let (ask, at) = (reader.u64("ask")?, (reader.u64("view")?, reader.u64("change")?));
         let flags = reader.u8("flags")?;
-        if flags > 3 {
+        if flags > 7 {
             return Err(reader.bad("flags"));
         }
         let heard = (reader.u64("heard")?, read_ids(reader)?);
         let (line, applied) = (read_line(reader)?, read_point(reader)?);
-        Ok(Self { id, peer, ask, at, clean: flags & 1 != 0, forces: flags & 2 != 0, heard, line, applied })
+        let recalls = if flags & 4 != 0 { Some(read_others(reader)?) } else { None };
+        let (clean, forces) = (flags & 1 != 0, flags & 2 != 0);
+        Ok(Self { id, peer, ask, at, clean, forces, heard, line, applied, recalls })
     }
 }
 
@@ -313,6 +319,18 @@ pub fn put_saved_line(out: &mut BytesMut, line: &Line) {
     put_reached(out, line);
     put_ids(out, &line.may_go_on());
     put_ids(out, line.counts());
+}
+
+pub fn put_others(out: &mut BytesMut, others: &Others) {
+    out.put_u64(others.history);
+    out.put_u64(others.epoch);
+    out.put_u64(others.step);
+    put_ids(out, &others.ids);
+}
+
+pub fn read_others(reader: &mut Reader<'_>) -> Result<Others, Malformed> {
+    let (history, epoch, step) = (reader.u64("history")?, reader.u64("epoch")?, reader.u64("step")?);
+    Ok(Others { history, epoch, step, ids: read_ids(reader)? })
 }
 
 fn put_reached(out: &mut BytesMut, line: &Line) {
@@ -376,6 +394,7 @@ mod tests {
             heard: (1, [id].into()),
             line,
             applied: point,
+            recalls: Some(Others { history: 1, epoch: 2, step: 9, ids: [id].into() }),
         };
         let claim =
             Claim { view: 5, came: [id].into(), history: 1, epoch: 2, step: 3, end: point, silent: [3, 4].into() };

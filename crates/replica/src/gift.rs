@@ -286,6 +286,7 @@ mod tests {
             heard: (1, [id].into()),
             line: line.clone(),
             applied,
+            recalls: None,
         };
         let mut seen = Seen::default();
         seen.insert(Origin(5), 1, 1);

@@ -66,6 +66,16 @@ pub struct Line {
     pub fresh: BTreeMap<ReplicaId, u64>,
 }
 
+/// Those that may go on without a replica, as its directory has them. A checkpoint may be older.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Where that was so.
+    pub history: u64,
+    pub epoch: u64,
+    pub step: u64,
+    pub ids: BTreeSet<ReplicaId>,
+}
+
 static NONE: BTreeSet<ReplicaId> = BTreeSet::new();
 
 impl Line {
@@ -94,13 +104,6 @@ impl Line {
     /// Those that are up to date at its end.
     pub fn up_to_date(&self) -> BTreeSet<ReplicaId> {
         self.counts().iter().chain(self.fresh.keys()).copied().collect()
-    }
-
-    /// It is of a checkpoint, and since then it was known that these may go on.
-    pub fn remember(&mut self, others: &BTreeSet<ReplicaId>) {
-        let all = self.may_go_on();
-        // No question of an earlier start is answered.
-        self.fresh.extend(others.difference(&all).map(|id| (*id, 0)));
     }
 
     /// All that may have gone on as far as it knows.

@@ -4,7 +4,7 @@ use crate::cut::{Cut, Entries};
 use crate::driver::Driver;
 use crate::engine::{Engine, Settings};
 use crate::lasting::{self, Beginning};
-use crate::line::{Line, Origin, ReplicaId, Seen, random};
+use crate::line::{Line, Origin, Others, ReplicaId, Seen, random};
 use crate::machine::{Position, StateMachine};
 use crate::options::{Error, Options, Response};
 use crate::pending::{Pending, pending};
@@ -100,19 +100,17 @@ impl<M: StateMachine> Replica<M> {
         options: Options,
         checkpoints: Option<Checkpoints>,
     ) -> Result<Self, Error> {
-        let read = |checkpoints: &Checkpoints, machine: &mut M| -> std::io::Result<Option<Head>> {
-            let mut head: Option<Head> = checkpoints.load(machine)?;
-            if let Some(head) = &mut head {
-                head.line.remember(&checkpoints.others()?);
-            }
-            Ok(head)
+        let read = |checkpoints: &Checkpoints, machine: &mut M| -> std::io::Result<Option<(Head, Option<Others>)>> {
+            let head: Option<Head> = checkpoints.load(machine)?;
+            head.map(|head| Ok((head, checkpoints.others()?))).transpose()
         };
-        let head = match &checkpoints {
+        let read = match &checkpoints {
             Some(checkpoints) => {
                 read(checkpoints, &mut machine).map_err(|error| Error::directory(checkpoints.directory(), &error))?
             }
             None => None,
         };
+        let (head, others) = read.unzip();
         let fresh = || (ReplicaId(random()), Line::default(), Seen::default());
         let (id, line, seen) = head.map_or_else(fresh, |head| (head.id, head.line, head.seen));
         let settings = Settings {
@@ -131,7 +129,8 @@ impl<M: StateMachine> Replica<M> {
         let mut session = Session::connect(&options.daemons, session).map_err(failed)?;
         session.join(group).map_err(failed)?;
         let (replica, receiver) = Self::handle(machine, group, settings.origin, line.end.position)?;
-        let engine = Engine::new(settings, line, seen);
+        let mut engine = Engine::new(settings, line, seen);
+        others.flatten().into_iter().for_each(|others| engine.recall(others));
         let driver = Driver::new(engine, session, group.clone(), Arc::clone(&replica.shared), options, checkpoints);
         thread::spawn(move || driver.run(&receiver));
         Ok(replica)

@@ -22,7 +22,7 @@ pub mod durable {
 pub mod forgetting {
     pub use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
     pub use crate::gift::{Incoming, Parts, Private, encode};
-    pub use crate::line::{Entry, Line, Point, ReplicaId, Seen};
+    pub use crate::line::{Entry, Line, Others, Point, ReplicaId, Seen};
 }
 
 pub use crate::frame::{Frame, Peer};

@@ -40,7 +40,10 @@ pub(crate) fn elect(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> Option<E
 /// and if it went on, those that count might not know of it. Only if those that count have begun from old checkpoints, what
 /// was answered may be at another alone.
 fn candidates<'a>(hellos: &'a BTreeMap<Peer, Hello>, best: &Hello) -> Vec<&'a Hello> {
-    let of_history = || hellos.values().filter(|hello| hello.line.history == best.line.history);
+    // One that has applied more than the furthest is of a branch that a forced history has left behind.
+    let is_like = |hello: &&Hello| hello.line.history == best.line.history;
+    let of_branch = |hello: &&Hello| hello.applied.position <= best.line.end.position;
+    let of_history = || hellos.values().filter(is_like).filter(of_branch);
     let answered = of_history().map(|hello| hello.applied.position).max().unwrap_or(0);
     let have_all = || of_history().filter(|hello| hello.line.end.position >= answered);
     let counts = best.line.counts();
@@ -63,9 +66,20 @@ pub(crate) fn lacks(hellos: &BTreeMap<Peer, Hello>, founders: usize) -> String {
     best.and_then(|best| lacking(hellos, best, founders)).unwrap_or_else(|| "the daemons order nothing here".to_owned())
 }
 
+/// All that may have gone on, as the latest that is known of this history has it: a start from an old checkpoint may know more
+/// of that than the furthest.
+fn may_go_on(hellos: &BTreeMap<Peer, Hello>, best: &Hello) -> BTreeSet<ReplicaId> {
+    let line = &best.line;
+    let known = hellos.values().filter_map(|hello| hello.recalls.as_ref());
+    let known = known.filter(|others| others.history == line.history);
+    let latest = known.max_by_key(|others| (others.epoch, others.step));
+    let later = latest.filter(|others| (others.epoch, others.step) > (line.epoch, line.step));
+    later.map_or_else(|| line.may_go_on(), |others| others.ids.clone())
+}
+
 fn lacking(hellos: &BTreeMap<Peer, Hello>, best: &Hello, founders: usize) -> Option<String> {
     let there: BTreeSet<_> = hellos.values().map(|hello| hello.id).collect();
-    let all = best.line.may_go_on();
+    let all = may_go_on(hellos, best);
     if all.is_empty() {
         let missing = founders.saturating_sub(there.len());
         return (missing > 0).then(|| format!("{missing} more replicas are needed to begin"));

@@ -27,6 +27,10 @@ impl Engine {
         if !self.is_of_now(&hello) {
             return;
         }
+        if hello.id == self.settings.id {
+            // It was of unknown fate and asked again. The others take it for a question.
+            return self.step_down(false);
+        }
         self.stop_donating(|id| *id == hello.id);
         // One that counts is taken off by another that does, because those that are left must know what it had answered.
         if !self.line.counts().contains(&hello.id) {
@@ -46,12 +50,12 @@ impl Engine {
         self.goodbyes.remove(&(peer, ask));
         self.line.set_counts(counts);
         self.drop_fresh(id);
-        self.remember();
     }
 
     fn drop_fresh(&mut self, id: ReplicaId) {
         self.line.fresh.remove(&id);
         self.bound.remove(&id);
+        self.remembers.1 = true;
     }
 
     /// Whether it was said of the membership that is now. What was said of an earlier one was said anew since.
@@ -83,7 +87,9 @@ impl Engine {
         let mut counts = self.line.counts().clone();
         counts.insert(id);
         self.line.set_counts(counts);
+        self.remembers.1 = true;
         if id == self.settings.id {
+            self.remember();
             // It received what the others became since, and had no reason to say so then.
             let others: Vec<_> = self.line.fresh.iter().map(|(id, ask)| Frame::Admit { id: *id, ask: *ask }).collect();
             self.effects.extend(others.into_iter().map(Effect::Send));
@@ -107,17 +113,22 @@ impl Engine {
             return false;
         }
         self.step_down(false);
+        // What it takes here may be the last hello. The others have its own, if its *ready* is not ordered yet.
+        self.conclude();
         true
     }
 
     /// Gives the machine what was held back, unless the view is closing, and serves those that asked.
     pub(super) fn after_step(&mut self) {
-        if self.closing || self.leave_if_unknown() {
+        if !self.follows || self.closing || self.leave_if_unknown() {
             return;
         }
         self.line.settle();
         if !self.counts() {
             return;
+        }
+        if std::mem::take(&mut self.remembers.1) {
+            self.remember();
         }
         // An operator's word counts once.
         self.settings.forces = false;
@@ -160,7 +171,7 @@ impl Engine {
     /// All of a gift is there; a snapshot was restored.
     pub fn on_gift(&mut self, gift: Gift) {
         let Some(buffer) = self.buffer.take_if(|_| gift.ask == self.ask && !self.follows) else { return };
-        self.follows = true;
+        (self.follows, self.recalls) = (true, None);
         let entries = self.found_on(gift.base, gift.line.end);
         for entry in entries {
             self.append(entry);

@@ -7,6 +7,7 @@
 use super::head::Head;
 use crate::checkpoint;
 use bytes::{BufMut, BytesMut};
+use consort_journal::private;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -242,7 +243,7 @@ fn fetch_from(wish: &Wish, donor: &str) -> io::Result<Fetched> {
     }
     // The name is written first: bytes of another file would be taken for its own.
     let mut file = if offset == 0 {
-        let file = File::create(&incoming)?;
+        let file = private().truncate(true).open(&incoming)?;
         fs::write(incoming.with_extension("name"), &name)?;
         file
     } else {

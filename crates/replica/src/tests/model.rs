@@ -6,7 +6,7 @@
 //! holds. What was sent and not ordered is sent again by its session; here also what was, so that replicas must notice.
 use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
 use crate::frame::{Frame, Peer};
-use crate::line::{Line, Origin, ReplicaId, Seen};
+use crate::line::{Line, Origin, Others, ReplicaId, Seen};
 use bytes::Bytes;
 use consort_types::{ClientId, MemberId, Rng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,7 +63,7 @@ struct Client {
     marks: BTreeMap<u64, usize>,
     answered: BTreeSet<u64>,
     /// What its directory has of others.
-    others: BTreeSet<ReplicaId>,
+    others: Option<Others>,
 }
 
 #[derive(Clone, Debug)]
@@ -165,7 +165,7 @@ impl World {
             outbox: VecDeque::new(),
             marks: BTreeMap::new(),
             answered: BTreeSet::new(),
-            others: BTreeSet::new(),
+            others: None,
         });
         self.connect(self.clients.len() - 1, node);
     }
@@ -196,14 +196,29 @@ impl World {
         let (origin, founders) = (Origin(u128::from(self.number())), self.nodes);
         let own = &mut self.clients[client];
         let id = own.engine.id();
-        let (mut line, seen) = own.engine.line_of_machine();
-        line.remember(&own.others);
+        let (line, seen) = own.engine.line_of_machine();
         own.engine = Engine::new(Settings { id, origin, founders, forces: false, log_bytes: 300 }, line, seen);
+        own.others.iter().for_each(|others| own.engine.recall(others.clone()));
         own.outbox.clear();
         own.marks.clear();
         own.answered.clear();
         self.transfers.retain(|transfer| transfer.from != id);
         self.log.push(format!("c{client} is started again"));
+    }
+
+    /// The daemons have forgotten what it sent, and none of that is ordered.
+    fn forget(&mut self, client: usize) {
+        let own = &mut self.clients[client];
+        for frame in std::mem::take(&mut own.outbox) {
+            match frame {
+                Frame::Command { number, .. } => own.engine.resend(number),
+                Frame::Cut { .. } => {}
+                Frame::Hello(hello) => own.engine.on_forgotten(Some(hello.ask)),
+                _ => own.engine.on_forgotten(None),
+            }
+        }
+        self.log.push(format!("what c{client} sent is forgotten"));
+        self.drain(client);
     }
 
     /// New views of these sets of nodes; those of one view that stay in one set move together.
@@ -393,7 +408,16 @@ impl World {
                     self.joined = Some(client);
                 }
                 assert!(!engine.is_behind(&frame), "c{client}: nobody is forced, and no other line goes on");
+                let own = if let Frame::Hello(hello) = &frame {
+                    (hello.id == engine.id()).then_some(hello.ask)
+                } else {
+                    None
+                };
                 engine.on_frame(Frame::decode(&frame.encode()).unwrap());
+                // The daemons may not remember that they have ordered it.
+                if own.is_some() && self.rng.chance(0.01) {
+                    engine.on_forgotten(own);
+                }
             }
             Event::Changed(membership) => engine.on_membership(membership),
             Event::Signal => engine.on_signal(),
@@ -448,7 +472,7 @@ impl World {
                     self.transfers.retain(|transfer| transfer.from != from || transfer.id != id);
                 }
                 Effect::Unseen { .. } => {}
-                Effect::Remember(others) => own.others = others,
+                Effect::Remember(others) => own.others = Some(others),
                 Effect::Current(current) => {
                     self.elected += usize::from(current);
                     self.log.push(format!("c{client} is current: {current} at {}", own.state.len()));
@@ -533,6 +557,9 @@ impl World {
         if self.founded && self.rng.chance(breaks / 10.0) {
             return self.restart(client);
         }
+        if self.rng.chance(breaks / 4.0) {
+            return self.forget(client);
+        }
         if self.founded && self.crashes < (self.nodes - 1) / 2 && self.rng.chance(crashes) {
             return self.crash(client, node);
         }
@@ -616,7 +643,11 @@ impl World {
         }
         if self.rng.chance(0.001) {
             let client = self.rng.below(self.clients.len() as u64) as usize;
-            if self.rng.chance(0.3) { self.restart(client) } else { self.disconnect(client) }
+            match self.rng.below(4) {
+                0 => self.restart(client),
+                1 => self.forget(client),
+                _ => self.disconnect(client),
+            }
         }
         if self.rng.chance(0.002) {
             self.merge_all();

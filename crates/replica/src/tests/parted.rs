@@ -423,3 +423,29 @@ fn those_up_to_date_know_who_became_so_or_it_waits_for_them() {
     stage.assert_one_state(&[1, 2, 3], &[(8, 1), (8, 2)]);
     assert!(stage.actor(3).parted.is_empty());
 }
+
+#[test]
+fn a_branch_that_was_left_behind_does_not_count_where_it_is_longer_and_all_lag() {
+    let mut stage = Stage::founded(3);
+    stage.order.push_back(command(9, 1));
+    stage.settle();
+    stage.order.extend((2..10).map(|number| command(9, number)));
+    stage.deliver_to(&[1, 2]);
+    stage.cut_off((2, 0), &[1, 2]);
+    stage.order.clear();
+    stage.restart(3, forced);
+    stage.change((3, 0), &[3], &[&[3]]);
+    stage.deliver_to(&[3]);
+    stage.order.push_back(command(8, 1));
+    stage.deliver_to(&[3]);
+    stage.assert_one_state(&[3], &[(9, 1), (8, 1)]);
+    // 1 and 2 were killed, and 3 loses its connection when they are back.
+    [1, 2].into_iter().for_each(|id| stage.restart(id, |settings| settings));
+    stage.actor(3).engine.on_lost();
+    stage.actor(3).engine.on_connected(peer(3));
+    stage.drain();
+    stage.change((5, 0), &[1, 2, 3], &[&[1], &[2], &[3]]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(9, 1), (8, 1)]);
+    assert_eq!([1, 2, 3].map(|id| stage.actor(id).parted.clone()), [vec![false], vec![false], vec![]]);
+}

@@ -1,10 +1,10 @@
 //! Replicas on a stage: each frame of one order to all of them, gifts, and machines that note what they took.
 use crate::engine::{Base, Effect, Engine, Gift, Membership, Settings};
 use crate::frame::{Frame, Peer};
-use crate::line::{Line, Origin, ReplicaId, Seen};
+use crate::line::{Line, Origin, Others, ReplicaId, Seen};
 use bytes::Bytes;
 use consort_types::{ClientId, MemberId};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 pub fn peer(id: u16) -> Peer {
     (MemberId::new(id, 1), ClientId(1))
@@ -53,7 +53,7 @@ pub struct Actor {
     /// Its own commands of which it is told that they were applied.
     pub unseen: Vec<u64>,
     /// What its directory has of others.
-    pub others: BTreeSet<ReplicaId>,
+    pub others: Option<Others>,
 }
 
 /// All replicas, and what is under way to them.
@@ -80,7 +80,7 @@ impl Stage {
     pub fn enter(&mut self, engine: Engine) {
         let id = engine.id().0 as u16;
         let (parted, unseen) = Default::default();
-        self.actors.push(Actor { id, engine, machine: Vec::new(), parted, unseen, others: BTreeSet::new() });
+        self.actors.push(Actor { id, engine, machine: Vec::new(), parted, unseen, others: None });
     }
 
     /// One that had ended is there again, with what its checkpoint has.
@@ -152,7 +152,7 @@ impl Stage {
                     }
                     Effect::Apply { entry, .. } => self.actors[at].machine.push((entry.origin.0, entry.number)),
                     Effect::Unseen { number } => self.actors[at].unseen.push(number),
-                    Effect::Remember(others) => self.actors[at].others = others,
+                    Effect::Remember(others) => self.actors[at].others = Some(others),
                     _ => {}
                 }
             }

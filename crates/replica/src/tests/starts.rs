@@ -1,5 +1,5 @@
 //! Replicas that start again from checkpoints that may be old, and what their directories know of others.
-use super::scene::{Stage, command, engine, membership, peer, said, settings};
+use super::scene::{Stage, command, effects, engine, membership, peer, said, settings};
 use crate::engine::{Effect, Engine};
 use crate::frame::Frame;
 use crate::line::{Line, Seen};
@@ -22,10 +22,10 @@ fn joined() -> (Stage, Checkpoint) {
 }
 
 /// 1 is killed, and starts from this checkpoint and from what its directory knows of others.
-fn start_from(stage: &mut Stage, (mut line, seen, machine): Checkpoint) {
+fn start_from(stage: &mut Stage, (line, seen, machine): Checkpoint) {
     let actor = stage.actor(1);
-    line.remember(&actor.others);
     actor.engine = Engine::new(settings(1, 1), line, seen);
+    actor.others.iter().for_each(|others| actor.engine.recall(others.clone()));
     actor.engine.on_connected(peer(1));
     actor.machine = machine;
 }
@@ -96,11 +96,12 @@ fn one_whose_words_the_daemons_have_forgotten_asks() {
     stage.assert_one_state(&[1, 2], &[(9, 1)]);
     // It is the lowest, which would send the other what it lacks, and would have it taken off.
     let first = &mut stage.actor(1).engine;
-    first.on_forgotten();
+    first.on_forgotten(None);
     assert!(!first.is_current());
     let asked = said(first);
     assert!(matches!(&asked[..], [Frame::Hello(hello)] if hello.at == (1, 2)), "{asked:?}");
-    first.on_forgotten();
+    first.on_forgotten(None);
+    assert!(said(first).is_empty(), "what was forgotten was said before it asked");
     stage.order.extend(asked);
     stage.drain();
     stage.settle();
@@ -109,6 +110,114 @@ fn one_whose_words_the_daemons_have_forgotten_asks() {
     alone.on_membership(membership((1, 1), &[3], &[3]));
     said(&mut alone);
     alone.on_lost();
-    alone.on_forgotten();
+    alone.on_forgotten(None);
     assert!(said(&mut alone).is_empty(), "it has no connection");
+}
+
+/// What is remembered among these.
+fn remembered(effects: &[Effect]) -> Option<Vec<u128>> {
+    effects.iter().rev().find_map(|effect| match effect {
+        Effect::Remember(others) => Some(others.ids.iter().map(|id| id.0).collect()),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_a_start_from_an_old_checkpoint_knows_counts_before_the_furthest_of_others() {
+    let (mut stage, checkpoint) = joined();
+    // 2 has its state, and is cut off before any other receives that. 3 becomes up to date, and answers.
+    stage.order.clear();
+    stage.enter(engine(3, 1));
+    stage.change((1, 3), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.actor(2).engine.on_lost();
+    stage.settle_among(&[1, 3]);
+    stage.order.push_back(command(9, 2));
+    stage.settle_among(&[1, 3]);
+    stage.assert_one_state(&[1, 3], &[(9, 1), (9, 2)]);
+    // 1 is killed, and starts where 2 is: 2 is further, but does not know of 3.
+    start_from(&mut stage, checkpoint);
+    stage.actor(2).engine.on_connected(peer(2));
+    stage.order.clear();
+    stage.change((2, 0), &[1, 2], &[&[1], &[2]]);
+    stage.settle_among(&[1, 2]);
+    for id in [1, 2] {
+        let engine = &stage.actor(id).engine;
+        assert!(!engine.is_current() && engine.waits_for().ends_with("03"), "{id}: {}", engine.waits_for());
+    }
+}
+
+#[test]
+fn those_that_are_gone_are_not_remembered() {
+    let mut stage = Stage::founded(3);
+    stage.actor(3).engine.on_lost();
+    stage.drain();
+    let first = &mut stage.actor(1).engine;
+    first.on_membership(membership((1, 2), &[1, 2], &[1, 2]));
+    said(first).into_iter().for_each(|gone| first.on_frame(gone));
+    assert_eq!(remembered(&effects(first)), Some(vec![1, 2]), "1 and 2 may go on without it");
+    first.on_signal();
+    first.on_membership(membership((2, 0), &[1], &[1]));
+    said(first).into_iter().for_each(|claim| first.on_frame(claim));
+    assert_eq!(remembered(&effects(first)), Some(vec![1]));
+}
+
+#[test]
+fn another_is_remembered_before_it_is_confirmed() {
+    let mut stage = Stage::founded(1);
+    [2, 3].into_iter().for_each(|id| stage.enter(engine(id, 1)));
+    stage.change((1, 2), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.deliver_to(&[1, 2, 3]);
+    [2, 3].into_iter().for_each(|id| stage.take_gift(id));
+    let ready: Vec<_> = stage.order.drain(..).collect();
+    let confirm = |effects: &[Effect]| {
+        let is_admit = |effect: &Effect| matches!(effect, Effect::Send(Frame::Admit { .. }));
+        let at = effects.iter().position(is_admit).expect("it confirms another");
+        remembered(&effects[..at])
+    };
+    let first = &mut stage.actor(1).engine;
+    first.on_frame(ready[0].clone());
+    let done = effects(first);
+    assert_eq!(confirm(&done), Some(vec![1, 2]), "{done:?}");
+    let second = &mut stage.actor(2).engine;
+    ready.into_iter().for_each(|frame| second.on_frame(frame));
+    said(second);
+    let admit = done.into_iter().find_map(|effect| if let Effect::Send(frame) = effect { Some(frame) } else { None });
+    second.on_frame(admit.unwrap());
+    let done = effects(second);
+    assert_eq!(confirm(&done), Some(vec![1, 2, 3]), "{done:?}");
+}
+
+#[test]
+fn a_question_of_unknown_fate_that_elects_and_comes_again_leaves_none_that_is_not_served() {
+    let mut stage = Stage::default();
+    stage.enter(engine(1, 1));
+    stage.change((1, 1), &[1], &[&[1]]);
+    let first = stage.order.pop_front().unwrap();
+    let Frame::Hello(hello) = &first else { panic!("{first:?}") };
+    let ask = hello.ask;
+    stage.actor(1).engine.on_forgotten(Some(ask));
+    stage.drain();
+    stage.order.push_front(first);
+    stage.settle();
+    stage.assert_one_state(&[1], &[]);
+    stage.enter(engine(2, 1));
+    stage.change((1, 2), &[1, 2], &[&[1, 2]]);
+    stage.settle();
+    stage.assert_one_state(&[1, 2], &[]);
+}
+
+#[test]
+fn one_whose_donor_asks_before_its_own_ready_is_ordered_elects_as_those_do_that_lag() {
+    let (mut stage, _) = joined();
+    stage.enter(engine(3, 1));
+    let ready = stage.order.pop_front().unwrap();
+    stage.actor(1).engine.on_forgotten(None);
+    stage.drain();
+    stage.order.extend([ready, command(9, 2)]);
+    stage.settle_among(&[1, 2]);
+    stage.change((1, 3), &[1, 2, 3], &[&[1, 2, 3]]);
+    stage.settle();
+    stage.order.push_back(command(9, 3));
+    stage.settle();
+    stage.assert_one_state(&[1, 2, 3], &[(9, 1), (9, 2), (9, 3)]);
 }

@@ -2,9 +2,9 @@
 use crate::digest::TraceDigest;
 use crate::trace::REGISTERS;
 use bytes::Bytes;
-use consort_replica::simulated::forgetting::{Line, ReplicaId, Seen};
+use consort_replica::simulated::forgetting::{Line, Others, ReplicaId, Seen};
 use consort_replica::simulated::lasting::{Identity, Progress};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 /// The number of checkpoints that are kept.
 const KEPT: usize = 2;
@@ -42,7 +42,7 @@ pub(super) struct Directory {
     /// Of a replica on an order that forgets, oldest first.
     pub of_replica: Vec<ReplicaCheckpoint>,
     /// Of such a replica: those that may go on without it.
-    pub others: BTreeSet<ReplicaId>,
+    pub others: Option<Others>,
     /// The log of a durable copy: its records, of which files it is, and the start that found them to be copies.
     pub journal: VecDeque<Bytes>,
     pub files: Option<u128>,

@@ -9,7 +9,8 @@ use crate::trace::{REGISTERS, RegisterCommand, ReplicaRecord, ReplicaStep};
 use bytes::Bytes;
 use consort_replica::simulated::forgetting::Settings as EngineSettings;
 use consort_replica::simulated::forgetting::{
-    Base, Effect, Engine, Entry, Gift, Incoming, Line, Membership, Parts, Point, Private, ReplicaId, Seen, encode,
+    Base, Effect, Engine, Entry, Gift, Incoming, Line, Membership, Others, Parts, Point, Private, ReplicaId, Seen,
+    encode,
 };
 use consort_replica::simulated::{Frame, Origin, Peer};
 use consort_session::{ChangeCause, DaemonEvent, GroupView, Message, PrivateName, Target, Welcome};
@@ -54,7 +55,7 @@ pub(super) struct Process {
     incoming: Incoming,
     saving: Option<(ReplicaCheckpoint, Instant)>,
     /// Those that may go on without it.
-    others: BTreeSet<ReplicaId>,
+    others: Option<Others>,
     /// The last command of the last checkpoint, and when that was begun.
     saved: (u64, Instant),
     pub outbox: VecDeque<(Service, Target, Bytes)>,
@@ -79,8 +80,7 @@ impl Process {
             registers: [0; REGISTERS],
             damaged: false,
         });
-        let ReplicaCheckpoint { id, mut line, seen, registers, .. } = newest;
-        line.remember(&directory.others);
+        let ReplicaCheckpoint { id, line, seen, registers, .. } = newest;
         let record = ReplicaRecord {
             at: line.end.position,
             sum: sum_of(&registers),
@@ -93,9 +93,12 @@ impl Process {
             forces: false,
             log_bytes: LOG_BYTES[beginning.start as usize % LOG_BYTES.len()],
         };
+        let saved = (line.end.position, beginning.now);
+        let mut engine = Engine::new(of_engine, line, seen);
+        directory.others.iter().for_each(|others| engine.recall(others.clone()));
         Self {
-            saved: (line.end.position, beginning.now),
-            engine: Engine::new(of_engine, line, seen),
+            saved,
+            engine,
             registers,
             at: record.at,
             names: BTreeMap::new(),
@@ -371,7 +374,7 @@ impl Process {
                     }
                 }
                 Effect::Current(current) => self.on_current(current),
-                Effect::Remember(others) => self.others = others,
+                Effect::Remember(others) => self.others = Some(others),
             }
         }
     }
