@@ -4,12 +4,15 @@
 //! *ready*. They would go on without it, as those that all are there. So it *counts* only once one that counts has said,
 //! in the order, that it received that *ready*: then those that all are there include one that knows of it. Until then its
 //! machine takes nothing, and it goes on in no view. If all that count leave first, it lags.
+//!
+//! In the same way one that counts and leaves, or asks, does so until another that counts has said that it received that: what
+//! it had answered is then known to one of those that are left.
 use super::{Base, Effect, Engine, Gift, Input};
 use crate::frame::{Frame, Hello, Peer};
 use crate::line::{Entry, Point, ReplicaId};
 
 impl Engine {
-    /// Has those taken off the current ones that left within this view. A safe message does it: their leaving is not.
+    /// Has those taken off that left within this view, or asked. A safe message does it: their leaving is not.
     pub(super) fn tell_gone(&mut self) {
         if !self.is_lowest() || self.came.is_some() {
             return;
