@@ -148,8 +148,9 @@ pub struct Engine {
     told_current: bool,
     /// What its directory had of others when it started, until it follows.
     recalls: Option<Others>,
-    /// What its directory has of others, and whether that may have changed.
-    remembers: (BTreeSet<ReplicaId>, bool),
+    /// Those that its directory has been given since it started, and whether others may go on now.
+    remembered: BTreeSet<ReplicaId>,
+    may_differ: bool,
     // Own commands and marks:
     unapplied: BTreeMap<u64, Bytes>,
     number: u64,
@@ -190,7 +191,8 @@ impl Engine {
             donor: None,
             told_current: false,
             recalls: None,
-            remembers: (BTreeSet::new(), false),
+            remembered: BTreeSet::new(),
+            may_differ: false,
             unapplied: BTreeMap::new(),
             number: 0,
             mark: 0,
@@ -542,7 +544,7 @@ impl Engine {
             self.bound.retain(|id, _| came.contains(id));
             self.line.fresh.retain(|id, _| came.contains(id));
             self.line.set_counts(self.line.counts() & &came);
-            self.remembers.1 = true;
+            self.may_differ = true;
         }
         match frame {
             Frame::Command { origin, number, body } if !self.seen.contains(origin, number) => {
@@ -614,10 +616,10 @@ impl Engine {
 
     fn remember(&mut self) {
         let ids = self.line.may_go_on();
-        if self.counts() && ids != self.remembers.0 {
+        if self.counts() && ids != self.remembered {
             let Line { history, epoch, step, .. } = self.line;
             self.effects.push_back(Effect::Remember(Others { history, epoch, step, ids: ids.clone() }));
-            self.remembers.0 = ids;
+            self.remembered = ids;
         }
     }
 

@@ -72,14 +72,21 @@ pub fn dead(site: &Site<'_>) -> Result<Figures, String> {
         let lasted = died.elapsed();
         KILLED.iter().try_for_each(|node| stage.fleet.start(*node)).map_err(text)?;
         stage.together(&ALL)?;
-        let mut looks: Vec<_> = candidates.iter().flat_map(Candidate::looks).collect();
-        looks.sort_unstable();
+        let looks = || candidates.iter().flat_map(Candidate::looks).collect::<Vec<_>>();
+        let mut all = looks();
+        stage.pass(GAP)?;
+        let last = looks();
+        let leads = !last.is_empty();
+        all.extend(last);
+        all.sort_unstable();
         // What went wrong on purpose accounts for all views.
         let mut figures = stage.figures(&[USERS[0]], usize::MAX);
         figures.budget = AT_REST + LOGS;
         figures.notes.push(format!("ring 3 was dead for {} s", lasted.as_secs()));
         judge(&mut figures, before, [("ring 3 dead", dead), ("a daemon restarted", restarted)]);
-        led(&mut figures, &leadership::judge(&looks));
+        led(&mut figures, &leadership::judge(&all));
+        // Where none leads any more there is no look behind which time is missed.
+        figures.wants(leads, || format!("no leader in the last {} s", GAP.as_secs()));
         Ok(figures)
     })
 }

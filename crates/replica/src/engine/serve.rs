@@ -37,7 +37,7 @@ impl Engine {
         self.stop_donating(|id| *id == hello.id);
         // One that counts is taken off by another that does, because those that are left must know what it had answered.
         if !self.line.counts().contains(&hello.id) {
-            self.drop_fresh(hello.id);
+            self.unbind(hello.id);
         }
         self.asks.insert(hello.id, (hello, self.line.step));
     }
@@ -52,13 +52,14 @@ impl Engine {
         counts.remove(&id);
         self.goodbyes.remove(&(peer, ask));
         self.line.set_counts(counts);
-        self.drop_fresh(id);
+        self.unbind(id);
     }
 
-    fn drop_fresh(&mut self, id: ReplicaId) {
+    /// It is not up to date any more.
+    fn unbind(&mut self, id: ReplicaId) {
         self.line.fresh.remove(&id);
         self.bound.remove(&id);
-        self.remembers.1 = true;
+        self.may_differ = true;
     }
 
     /// Whether it was said of the membership that is now. What was said of an earlier one was said anew since.
@@ -90,7 +91,7 @@ impl Engine {
         let mut counts = self.line.counts().clone();
         counts.insert(id);
         self.line.set_counts(counts);
-        self.remembers.1 = true;
+        self.may_differ = true;
         if id == self.settings.id {
             self.remember();
             // It received what the others became since, and had no reason to say so then.
@@ -130,7 +131,7 @@ impl Engine {
         if !self.counts() {
             return;
         }
-        if std::mem::take(&mut self.remembers.1) {
+        if std::mem::take(&mut self.may_differ) {
             self.remember();
         }
         // An operator's word counts once.

@@ -176,17 +176,19 @@ impl Stage {
 
     /// What is under way to this one comes.
     pub fn take_gift(&mut self, id: u16) {
+        self.receive_gift(id);
+        self.drain();
+    }
+
+    fn receive_gift(&mut self, id: u16) {
         let at = self.gifts.iter().position(|gift| gift.1 == peer(id)).expect("it is sent what it lacks");
         let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
         self.actor(id).take_gift(gift, machine);
-        self.drain();
     }
 
     /// The same, with a look at what the engine then wants, in its order.
     pub fn take_gift_into(&mut self, id: u16, look: impl FnOnce(&[Effect])) {
-        let at = self.gifts.iter().position(|gift| gift.1 == peer(id)).expect("it is sent what it lacks");
-        let (_, _, gift, machine) = self.gifts.remove(at).expect("it is there");
-        self.actor(id).take_gift(gift, machine);
+        self.receive_gift(id);
         look(&effects(&mut self.actor(id).engine));
     }
 

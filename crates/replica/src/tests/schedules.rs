@@ -333,12 +333,7 @@ fn another_start_of_a_replica_asks_by_other_numbers() {
 
 #[test]
 fn two_that_are_confirmed_while_the_view_closes_make_no_second_majority() {
-    let mut stage = Stage::founded(3);
-    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
-    for frame in ready {
-        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
-    }
-    stage.drain();
+    let (mut stage, all) = (three_and_two_that_are_ready(), [1, 2, 3, 4, 5]);
     // Behind the signal 1, 4 and 5 deliver that 4 and 5 count: three of five. 2 and 3 know only of three that count.
     all.iter().for_each(|id| stage.actor(*id).engine.on_signal());
     stage.deliver_to(&[1, 4, 5]);
@@ -405,12 +400,7 @@ fn one_that_steps_down_within_a_membership_has_the_questions_of_the_others() {
 
 #[test]
 fn one_that_came_with_others_that_may_go_on_is_no_witness_that_none_did() {
-    let mut stage = Stage::founded(3);
-    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
-    for frame in ready {
-        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
-    }
-    stage.drain();
+    let (mut stage, all) = (three_and_two_that_are_ready(), [1, 2, 3, 4, 5]);
     // 4 and 5 deliver that they count before the view closes, and the others behind their signals.
     (1..=3).for_each(|id| stage.actor(id).engine.on_signal());
     stage.deliver_to(&all);
@@ -429,14 +419,19 @@ fn one_that_came_with_others_that_may_go_on_is_no_witness_that_none_did() {
     assert!((1..=3).all(|id| !stage.actor(id).engine.is_current()));
 }
 
-/// 4 and 5 join and have their state; what they then say.
-fn two_that_are_ready(stage: &mut Stage) -> Vec<Frame> {
+/// 1, 2 and 3 count; 4 and 5 have their state, and all have received that. Who confirms it is in the order.
+fn three_and_two_that_are_ready() -> Stage {
+    let (mut stage, all) = (Stage::founded(3), [1, 2, 3, 4, 5]);
     [4, 5].into_iter().for_each(|id| stage.enter(engine(id, 3)));
-    let all = [1, 2, 3, 4, 5];
     stage.change((1, 2), &all, &[&all]);
     stage.deliver_to(&all);
     [4, 5].into_iter().for_each(|id| stage.take_gift(id));
-    stage.order.drain(..).collect()
+    let ready: Vec<_> = stage.order.drain(..).collect();
+    for frame in ready {
+        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
+    }
+    stage.drain();
+    stage
 }
 
 #[test]
@@ -514,12 +509,7 @@ fn one_that_has_left_is_confirmed_no_more() {
 
 #[test]
 fn parts_that_know_of_more_that_count_elect_none_together_if_those_before_may_go_on() {
-    let mut stage = Stage::founded(3);
-    let (ready, all) = (two_that_are_ready(&mut stage), [1, 2, 3, 4, 5]);
-    for frame in ready {
-        all.iter().for_each(|id| stage.actor(*id).engine.on_frame(frame.clone()));
-    }
-    stage.drain();
+    let (mut stage, all) = (three_and_two_that_are_ready(), [1, 2, 3, 4, 5]);
     all.iter().for_each(|id| stage.actor(*id).engine.on_signal());
     stage.deliver_to(&[1, 4, 5]);
     // No part has a majority of five, and together these have one; but 2 and 3 know of three that count.
