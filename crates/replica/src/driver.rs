@@ -47,6 +47,8 @@ pub(crate) struct Driver<M: StateMachine> {
     calls: BTreeMap<u64, (Answer<Response>, usize)>,
     /// What each send is.
     sends: BTreeMap<u64, Sent>,
+    /// What is to be sent again, because daemons have forgotten it.
+    again: Vec<Frame>,
     under_way: usize,
     readers: BTreeMap<u64, Vec<Answer<()>>>,
     waits: Option<String>,
@@ -66,7 +68,7 @@ pub(crate) struct Driver<M: StateMachine> {
 }
 
 /// What was sent, of which the fate counts.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Sent {
     /// The command of this number.
     Command(u64),
@@ -76,7 +78,7 @@ enum Sent {
     /// The question of this number.
     Question(u64),
     /// What else replicas say to each other.
-    Other,
+    Other(Box<Frame>),
 }
 
 /// Why the loop ends.
@@ -120,6 +122,7 @@ impl<M: StateMachine> Driver<M> {
             names: BTreeMap::new(),
             calls: BTreeMap::new(),
             sends: BTreeMap::new(),
+            again: Vec::new(),
             under_way: 0,
             readers: BTreeMap::new(),
             waits: None,
@@ -307,13 +310,17 @@ impl<M: StateMachine> Driver<M> {
         match (sent, fate) {
             (_, Fate::Ordered { .. }) => {}
             (Sent::Command(number), Fate::Forgotten) => self.engine.resend(number),
-            (Sent::Question(ask), Fate::Forgotten) => self.engine.on_forgotten(Some(ask)),
-            (Sent::Mark(_) | Sent::Other, Fate::Forgotten) => self.engine.on_forgotten(None),
+            (Sent::Question(ask), Fate::Forgotten) => self.engine.on_forgotten(ask),
+            // It has no effect where it comes twice.
+            (Sent::Other(frame), Fate::Forgotten) => self.again.push(*frame),
+            (Sent::Mark(number), Fate::Forgotten) => {
+                self.again.push(Frame::Mark { origin: self.origin, number });
+            }
             (Sent::Mark(number), Fate::Refused(refusal)) => {
                 let readers = self.readers.remove(&number).into_iter().flatten();
                 readers.for_each(|answer| answer.give(Err(Error::Refused(refusal.to_string()))));
             }
-            (Sent::Question(_) | Sent::Other, Fate::Refused(refusal)) => {
+            (Sent::Question(_) | Sent::Other(_), Fate::Refused(refusal)) => {
                 tracing::warn!("the replica of group {} may wait: its message was refused: {refusal}", self.group);
             }
             (Sent::Command(number), Fate::Refused(refusal)) => {
@@ -385,6 +392,9 @@ impl<M: StateMachine> Driver<M> {
 
     /// Does what the engine says.
     fn act(&mut self) -> Result<(), End> {
+        for frame in std::mem::take(&mut self.again) {
+            self.send(&frame)?;
+        }
         while let Some(effect) = self.engine.next_effect() {
             match effect {
                 Effect::Send(frame) => self.send(&frame)?,
@@ -435,7 +445,7 @@ impl<M: StateMachine> Driver<M> {
             Frame::Command { number, .. } => Sent::Command(*number),
             Frame::Mark { number, .. } => Sent::Mark(*number),
             Frame::Hello(hello) => Sent::Question(hello.ask),
-            _ => Sent::Other,
+            other => Sent::Other(Box::new(other.clone())),
         };
         self.sends.insert(send, sent);
         Ok(())

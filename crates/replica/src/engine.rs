@@ -324,11 +324,10 @@ impl Engine {
         }
     }
 
-    /// The daemons have forgotten what it sent, which was no command: perhaps the question with this number.
-    pub fn on_forgotten(&mut self, question: Option<u64>) {
-        if self.follows {
-            self.step_down(false);
-        } else if let Some(me) = self.me.filter(|me| question == Some(self.ask) && self.members.contains(me)) {
+    /// The daemons have forgotten the question with this number: it asks by another, because the same one must not come twice.
+    pub fn on_forgotten(&mut self, question: u64) {
+        let waits = !self.follows && question == self.ask;
+        if let Some(me) = self.me.filter(|me| waits && self.members.contains(me)) {
             self.say_hello(me);
         }
     }
@@ -424,7 +423,7 @@ impl Engine {
     }
 
     /// It follows no more, and asks. Those that have asked in this membership do not ask again.
-    fn step_down(&mut self, clean: bool) {
+    pub(crate) fn step_down(&mut self, clean: bool) {
         let Some(me) = self.me else { return };
         self.clean = clean;
         let asks = std::mem::take(&mut self.asks).into_values();

@@ -213,8 +213,8 @@ impl World {
             match frame {
                 Frame::Command { number, .. } => own.engine.resend(number),
                 Frame::Cut { .. } => {}
-                Frame::Hello(hello) => own.engine.on_forgotten(Some(hello.ask)),
-                _ => own.engine.on_forgotten(None),
+                Frame::Hello(hello) => own.engine.on_forgotten(hello.ask),
+                other => own.outbox.push_back(other),
             }
         }
         self.log.push(format!("what c{client} sent is forgotten"));
@@ -390,8 +390,13 @@ impl World {
     fn send_next(&mut self, client: usize) {
         let Some(node) = self.clients[client].node.filter(|node| self.counts(*node)) else { return };
         let Some(frame) = self.clients[client].outbox.pop_front() else { return };
-        // Some are ordered twice, now or later.
-        if matches!(frame, Frame::Command { .. }) && self.rng.chance(0.1) {
+        // Some are ordered twice, now or later: their fate was unknown, and they were sent again.
+        let twice = match frame {
+            Frame::Command { .. } => 0.1,
+            Frame::Cut { .. } | Frame::Hello(_) => 0.0,
+            _ => 0.02,
+        };
+        if self.rng.chance(twice) {
             self.clients[client].outbox.push_back(frame.clone());
         }
         let origin = self.clients[client].engine.origin();
@@ -415,8 +420,8 @@ impl World {
                 };
                 engine.on_frame(Frame::decode(&frame.encode()).unwrap());
                 // The daemons may not remember that they have ordered it.
-                if own.is_some() && self.rng.chance(0.01) {
-                    engine.on_forgotten(own);
+                if let Some(ask) = own.filter(|_| self.rng.chance(0.01)) {
+                    engine.on_forgotten(ask);
                 }
             }
             Event::Changed(membership) => engine.on_membership(membership),

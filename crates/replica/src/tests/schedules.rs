@@ -464,7 +464,7 @@ fn a_confirmation_of_an_earlier_question_confirms_nothing() {
 #[test]
 fn one_that_asks_is_sent_nothing_before_it_is_taken_off_and_that_answers_its_last_question() {
     let mut stage = Stage::founded(2);
-    stage.actor(2).engine.on_forgotten(None);
+    stage.actor(2).engine.step_down(false);
     let asked = said(&mut stage.actor(2).engine).pop().unwrap();
     let Frame::Hello(hello) = &asked else { panic!("{asked:?}") };
     let gone = |ask| Frame::Gone { id: hello.id, peer: peer(2), ask };

@@ -90,27 +90,33 @@ fn a_mark_that_a_closing_view_told_passes_no_more_once_its_replica_lags() {
 }
 
 #[test]
-fn one_whose_words_the_daemons_have_forgotten_asks() {
+fn one_that_asks_where_it_is_the_lowest_is_taken_off_and_served_by_the_next() {
     let (mut stage, _) = joined();
     stage.deliver_to(&[1, 2]);
     stage.assert_one_state(&[1, 2], &[(9, 1)]);
-    // It is the lowest, which would send the other what it lacks, and would have it taken off.
-    let first = &mut stage.actor(1).engine;
-    first.on_forgotten(None);
-    assert!(!first.is_current());
-    let asked = said(first);
-    assert!(matches!(&asked[..], [Frame::Hello(hello)] if hello.at == (1, 2)), "{asked:?}");
-    first.on_forgotten(None);
-    assert!(said(first).is_empty(), "what was forgotten was said before it asked");
-    stage.order.extend(asked);
+    stage.actor(1).engine.step_down(false);
     stage.drain();
+    assert!(!stage.actor(1).engine.is_current());
     stage.settle();
     stage.assert_one_state(&[1, 2], &[(9, 1)]);
+}
+
+#[test]
+fn a_question_that_the_daemons_have_forgotten_is_asked_by_another_number_if_it_is_the_last() {
     let mut alone = engine(3, 3);
     alone.on_membership(membership((1, 1), &[3], &[3]));
-    said(&mut alone);
+    let asked = |frames: Vec<Frame>| match &frames[..] {
+        [Frame::Hello(hello)] => hello.ask,
+        other => panic!("{other:?}"),
+    };
+    let first = asked(said(&mut alone));
+    alone.on_forgotten(first - 1);
+    assert!(said(&mut alone).is_empty(), "that is an earlier one");
+    alone.on_forgotten(first);
+    let second = asked(said(&mut alone));
+    assert_ne!(first, second);
     alone.on_lost();
-    alone.on_forgotten(None);
+    alone.on_forgotten(second);
     assert!(said(&mut alone).is_empty(), "it has no connection");
 }
 
@@ -195,7 +201,7 @@ fn a_question_of_unknown_fate_that_elects_and_comes_again_leaves_none_that_is_no
     let first = stage.order.pop_front().unwrap();
     let Frame::Hello(hello) = &first else { panic!("{first:?}") };
     let ask = hello.ask;
-    stage.actor(1).engine.on_forgotten(Some(ask));
+    stage.actor(1).engine.on_forgotten(ask);
     stage.drain();
     stage.order.push_front(first);
     stage.settle();
@@ -211,7 +217,7 @@ fn one_whose_donor_asks_before_its_own_ready_is_ordered_elects_as_those_do_that_
     let (mut stage, _) = joined();
     stage.enter(engine(3, 1));
     let ready = stage.order.pop_front().unwrap();
-    stage.actor(1).engine.on_forgotten(None);
+    stage.actor(1).engine.step_down(false);
     stage.drain();
     stage.order.extend([ready, command(9, 2)]);
     stage.settle_among(&[1, 2]);
