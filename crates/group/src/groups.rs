@@ -337,9 +337,10 @@ impl Groups {
         &self.producers
     }
 
-    /// So many daemons are configured; until that is known no view counts for producers.
-    pub const fn configure(&mut self, nodes: usize) {
-        self.producers.configure(nodes);
+    /// So many daemons are configured; until that is known no view counts for producers. All views are in `one_order`, or
+    /// parts of the network may have their own.
+    pub const fn configure(&mut self, nodes: usize, one_order: bool) {
+        self.producers.configure(nodes, one_order);
     }
 
     /// Whether the view that is on counts for producers, or what they wait for.

@@ -31,6 +31,7 @@ consort_types::mutants!(
     MemoryBorrowed "counts as remembering who has its table of producers from others",
     StaleTableKept "goes on with a table of producers that no majority remembers",
     MemoryUncounted "counts views for producers where no majority remembers",
+    MissedViewIgnored "counts as remembering who missed a view that was primary, where one is enough",
     FirstCompleteCounts "counts a view for producers once any member has completed it",
     EffectAnywhere "lets numbered messages have effect in views that do not count",
     OpenedAnywhere "opens producers in views that do not count",
@@ -72,6 +73,7 @@ impl Mutant {
                 | Self::MemoryBorrowed
                 | Self::StaleTableKept
                 | Self::MemoryUncounted
+                | Self::MissedViewIgnored
                 | Self::FirstCompleteCounts
                 | Self::EffectAnywhere
                 | Self::OpenedAnywhere

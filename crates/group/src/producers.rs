@@ -2,7 +2,7 @@
 //!
 //! `docs/protocols/sessions.md` states the rules.
 use bytes::{BufMut, BytesMut};
-use consort_types::{MemberId, Position, Primary, ViewId};
+use consort_types::{MemberId, Position, Primary, View, ViewId};
 use consort_wire::{Malformed, Reader};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -110,7 +110,7 @@ pub enum CountsWhen {
     Completed,
     /// A view of the primary part.
     Primary,
-    /// A view with more daemons that remember: a majority of all, or all there are.
+    /// A view with more daemons that remember, or with all there are.
     Remembered,
 }
 
@@ -123,8 +123,10 @@ pub struct Producers {
     of: Option<u64>,
     /// How many daemons are configured; 0 if that is not known.
     nodes: usize,
-    /// Who remembers, of the members that know the same: they were in a view that counted. Whoever has its table from others
-    /// does not: no majority that decided anything can count on it.
+    /// All views are in one order.
+    one_order: bool,
+    /// Who remembers, of the members that know the same: they were in a view that counted, and in one order missed none since that
+    /// was primary. One that has its table from others does not: no majority that decided anything can count on it.
     remembering: BTreeSet<MemberId>,
     members: BTreeSet<MemberId>,
     /// Who has completed it.
@@ -260,9 +262,9 @@ impl Producers {
     /// How many producers are known at most. Part of the protocol: every daemon must refuse the same.
     pub const MOST: usize = 16_384;
 
-    /// So many daemons are configured.
-    pub const fn configure(&mut self, nodes: usize) {
-        self.nodes = nodes;
+    /// So many daemons are configured. All views are in `one_order`, or parts of the network may have their own.
+    pub const fn configure(&mut self, nodes: usize, one_order: bool) {
+        (self.nodes, self.one_order) = (nodes, one_order);
     }
 
     /// How many are known.
@@ -303,12 +305,14 @@ impl Producers {
     }
 
     /// A regular view begins; who is `synced` knows the same.
-    pub(crate) fn begin(&mut self, view: ViewId, members: &[MemberId], synced: &[MemberId]) {
-        self.view = view;
-        self.members = members.iter().copied().collect();
+    pub(crate) fn begin(&mut self, view: &View, synced: &[MemberId]) {
+        //= E08
+        let missed = view.missed_primary && !crate::mutated!(self, MissedViewIgnored);
+        self.view = view.id;
+        self.members = view.members.iter().copied().collect();
         self.completed.clear();
         self.said = false;
-        self.remembering.retain(|member| synced.contains(member));
+        self.remembering.retain(|member| synced.contains(member) && !missed);
     }
 
     /// The exchange of the view is complete: this is the table to go on with, and those members remember.
@@ -344,7 +348,7 @@ impl Producers {
         if self.counts() {
             //= E08
             // Of those that were there for the latest table, none may be left: this one may be older.
-            if !self.majority_remembers() && !crate::mutated!(self, StaleTableKept) {
+            if !self.enough_remember() && !crate::mutated!(self, StaleTableKept) {
                 self.records.clear();
             }
             self.of = Some(self.view.number);
@@ -372,11 +376,13 @@ impl Producers {
 
     fn is_remembered(&self) -> bool {
         //= E08
-        self.majority_remembers() || self.members.len() == self.nodes || crate::mutated!(self, MemoryUncounted)
+        self.enough_remember() || self.members.len() == self.nodes || crate::mutated!(self, MemoryUncounted)
     }
 
-    fn majority_remembers(&self) -> bool {
-        2 * self.remembering.len() > self.nodes
+    /// Whether one of those that remember was in the latest view that counted.
+    fn enough_remember(&self) -> bool {
+        let least = if self.one_order { 1 } else { self.nodes / 2 + 1 };
+        self.remembering.len() >= least
     }
 
     /// A producer is opened at a place.

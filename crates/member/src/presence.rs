@@ -82,6 +82,7 @@ impl Presence {
             primary,
             cause: ViewCause::Started,
             evidence: Vec::new(),
+            missed_primary: false,
         }
     }
 

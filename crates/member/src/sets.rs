@@ -179,6 +179,7 @@ impl Sets {
             primary,
             cause: self.trigger.clone(),
             evidence: Vec::new(),
+            missed_primary: false,
         }
     }
 

@@ -224,8 +224,9 @@ impl<E: Engine> Node<E> {
     /// The same in a cluster of so many configured nodes: with fewer, or where that is not said, no view counts for
     /// producers.
     #[must_use]
-    pub const fn of_nodes(mut self, nodes: usize) -> Self {
-        self.groups.configure(nodes);
+    pub fn of_nodes(mut self, nodes: usize) -> Self {
+        // A quorum decides what view follows: parts of the network have none of their own.
+        self.groups.configure(nodes, self.engine.capability().quorum);
         self.keys.rotation.configure(nodes);
         self
     }

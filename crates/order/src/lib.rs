@@ -41,7 +41,8 @@ pub struct Capability {
     /// Needs the arrival time of each packet: its driver receives data without coalescing. To others a driver tells when it
     /// read the packet, and what [`Lag`] says after a pause.
     pub needs_arrival_times: bool,
-    /// Needs a majority of configured voters to order anything.
+    /// Needs a majority of configured voters to order anything. All views are in one order then, by rising numbers, and
+    /// each says whether its node missed one that was primary.
     pub quorum: bool,
     /// Survives a restart of all nodes: uses `Persist`.
     pub durable: bool,

@@ -162,6 +162,9 @@ pub struct View {
     pub cause: ViewCause,
     /// What else is known: who is missing and why, who is new.
     pub evidence: Vec<ViewCause>,
+    /// Since this node's previous regular view another one became primary, which this node was not in. Engines set it where
+    /// all views are in one order; parts of a network know nothing of each other's.
+    pub missed_primary: bool,
 }
 
 impl View {
@@ -241,6 +244,7 @@ mod tests {
             primary: Primary::No,
             cause: left.clone(),
             evidence: vec![silent.clone(), left],
+            missed_primary: false,
         };
         assert_eq!(view.why(), "n3 left; n2 silent for 340 ms");
         let later = ViewCause::Silent { nodes: vec![NodeId(2)], since: Duration::from_millis(341) };

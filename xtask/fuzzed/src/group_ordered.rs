@@ -16,6 +16,7 @@ fn view(me: u16) -> View {
         primary: Primary::No,
         cause: ViewCause::Formed,
         evidence: Vec::new(),
+        missed_primary: false,
     }
 }
 

@@ -285,6 +285,7 @@ impl Engine for Alone {
             primary: Primary::Yes,
             cause: ViewCause::Started,
             evidence: Vec::new(),
+            missed_primary: false,
         }));
     }
 

@@ -64,7 +64,7 @@ impl Groups {
         self.work.push_back(PendingWork::Primary { after: None });
         self.work.push_back(PendingWork::Depart { clients: gone.into_iter(), current: None });
         let alone = self.members.iter().all(|member| self.synced.contains(member));
-        self.producers.begin(view.id, &self.members, &self.synced);
+        self.producers.begin(view, &self.synced);
         if alone {
             //= G13
             self.work.push_back(PendingWork::Settle { heard: ReceivedState::default(), sets: Vec::new() });

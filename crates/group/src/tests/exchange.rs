@@ -13,6 +13,8 @@ pub(super) struct Cluster {
     /// Who is with whom, by daemon.
     view: Vec<Vec<u16>>,
     number: u64,
+    /// Those that missed a view which was primary, as the next one says.
+    pub(super) missed: BTreeSet<u16>,
     told: Vec<Vec<String>>,
 }
 
@@ -20,7 +22,8 @@ impl Cluster {
     pub(super) fn new(n: u16) -> Self {
         let daemons: Vec<_> = (0..n).map(at).collect();
         let view = (0..n).map(|me| vec![me]).collect();
-        let mut cluster = Self { daemons, view, number: 0, told: vec![Vec::new(); usize::from(n)] };
+        let mut cluster =
+            Self { daemons, view, number: 0, missed: BTreeSet::new(), told: vec![Vec::new(); usize::from(n)] };
         (0..n).for_each(|me| cluster.form(&[me]));
         cluster
     }
@@ -59,7 +62,8 @@ impl Cluster {
                 self.close(*me, &together);
             }
             let moved_together = together.iter().map(|other| daemon(*other)).collect();
-            let regular = View { moved_together, ..view(self.number, nodes) };
+            let missed_primary = self.missed.remove(me);
+            let regular = View { moved_together, missed_primary, ..view(self.number, nodes) };
             self.daemons[usize::from(*me)].install(&regular);
             self.drain(*me);
             self.view[usize::from(*me)] = nodes.to_vec();

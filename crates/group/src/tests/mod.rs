@@ -75,6 +75,7 @@ pub(super) fn view(number: u64, nodes: &[u16]) -> View {
         primary: Primary::Pending,
         cause: ViewCause::Formed,
         evidence: Vec::new(),
+        missed_primary: false,
     }
 }
 

@@ -12,7 +12,7 @@ const Q: ProducerId = ProducerId([2; 16]);
 /// Three daemons of three configured ones.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::new(3);
-    (0..3).for_each(|me| cluster.groups(me).configure(3));
+    (0..3).for_each(|me| cluster.groups(me).configure(3, false));
     cluster
 }
 
@@ -151,7 +151,7 @@ fn no_policy_and_no_number_of_nodes_never_count() {
     let mut cluster = Cluster::new(1);
     cluster.count(&[0]);
     assert_eq!(cluster.groups(0).counts_when(), CountsWhen::NoPolicy);
-    cluster.groups(0).configure(1);
+    cluster.groups(0).configure(1, false);
     let none = View { primary: Primary::NoPolicy, ..view(9, &[0]) };
     cluster.groups(0).install(&none);
     drain(cluster.groups(0));
@@ -272,7 +272,7 @@ fn a_daemon_that_forgot_counts_for_no_majority() {
     let epoch = open(&mut cluster, 1, P, true).unwrap().epoch;
     assert_eq!(send(&mut cluster, 1, &numbered(P, epoch, 1)), None);
     cluster.restart(2);
-    cluster.groups(2).configure(3);
+    cluster.groups(2).configure(3, false);
     cluster.count(&[0, 2]);
     assert_eq!(cluster.groups(0).counts_when(), CountsWhen::Remembered);
     assert_eq!(open(&mut cluster, 0, P, true), Err(OpenRefused::NotPrimary));
@@ -287,7 +287,7 @@ fn a_daemon_that_forgot_counts_for_no_majority() {
     assert_eq!([0, 1, 2].map(|me| last(&mut cluster, me, P)), [Some(1); 3], "whoever remembers the latest is heard");
     for me in 0..3 {
         cluster.restart(me);
-        cluster.groups(me).configure(3);
+        cluster.groups(me).configure(3, false);
     }
     cluster.count(&[0, 1, 2]);
     assert!(open(&mut cluster, 0, P, true).unwrap().forgotten);
@@ -306,17 +306,50 @@ fn a_table_that_went_from_daemon_to_daemon_is_no_memory() {
     assert_eq!(send(&mut cluster, 1, &numbered(P, epoch, 1)), None);
     for me in [1, 2] {
         cluster.restart(me);
-        cluster.groups(me).configure(3);
+        cluster.groups(me).configure(3, false);
     }
     cluster.count(&[0, 1]);
     assert_eq!(cluster.groups(0).counts_when(), CountsWhen::Remembered);
     cluster.restart(0);
-    cluster.groups(0).configure(3);
+    cluster.groups(0).configure(3, false);
     cluster.count(&[0, 1]);
     assert_eq!(last(&mut cluster, 0, P), Some(0), "of the view before that in which it sent");
     cluster.count(&[0, 1, 2]);
     assert!(open(&mut cluster, 0, P, true).unwrap().forgotten);
     assert_eq!(last(&mut cluster, 2, P), Some(0));
+}
+
+/// Where all views are in one order, one that missed none knows what was the latest.
+#[test]
+fn in_one_order_one_member_of_the_view_before_is_memory_enough() {
+    //= E08 test
+    let mut cluster = cluster();
+    (0..3).for_each(|me| cluster.groups(me).configure(3, true));
+    cluster.count(&[0, 1]);
+    assert_eq!(cluster.groups(0).counts_when(), CountsWhen::Remembered, "a first start needs all");
+    cluster.count(&[0, 1, 2]);
+    let send_anew = |cluster: &mut Cluster, me| {
+        let opened = open(cluster, me, P, true).unwrap();
+        assert_eq!(send(cluster, me, &numbered(P, opened.epoch, opened.last + 1)), None);
+        (opened.last, opened.forgotten)
+    };
+    let restart = |cluster: &mut Cluster, me| {
+        cluster.restart(me);
+        cluster.groups(me).configure(3, true);
+    };
+    open(&mut cluster, 0, P, false).unwrap();
+    assert_eq!(send_anew(&mut cluster, 0), (0, false));
+    cluster.count(&[0]);
+    assert_eq!(send_anew(&mut cluster, 0), (1, false), "two were left out");
+    restart(&mut cluster, 1);
+    cluster.count(&[0, 1]);
+    assert_eq!(send_anew(&mut cluster, 1), (2, false));
+    [0, 1].into_iter().for_each(|me| restart(&mut cluster, me));
+    cluster.missed.insert(2);
+    cluster.count(&[1, 2]);
+    assert_eq!(cluster.groups(2).counts_when(), CountsWhen::Remembered, "what it remembers is of an earlier view");
+    cluster.count(&[0, 1, 2]);
+    assert!(open(&mut cluster, 0, P, true).unwrap().forgotten);
 }
 
 /// Whoever asked may have lost its connection, or its view, before it was told.
@@ -382,7 +415,7 @@ fn an_opening_that_comes_late_makes_no_record_that_its_session_takes_for_its_own
     assert_eq!(send(&mut cluster, 0, &numbered(P, epoch, 1)), None);
     for me in 0..3 {
         cluster.restart(me);
-        cluster.groups(me).configure(3);
+        cluster.groups(me).configure(3, false);
     }
     cluster.count(&[0, 1, 2]);
     let late = open_as(&mut cluster, 1, own(1, 0)).unwrap();
@@ -424,7 +457,7 @@ fn a_full_table_refuses_others_and_is_exchanged_in_parts_of_bounded_size() {
     cluster.install(&[2]);
     cluster.count(&[0, 1]);
     cluster.restart(2);
-    cluster.groups(2).configure(3);
+    cluster.groups(2).configure(3, false);
     cluster.install(&[0, 1, 2]);
     let parts: Vec<_> = (0..3).flat_map(|me| cluster.parts(me).into_iter().map(move |part| (me, part))).collect();
     assert!(parts.iter().all(|(_, part)| part.len() <= crate::part::PART_MAX) && parts.len() > 100);
@@ -487,7 +520,7 @@ fn members_of_a_view_that_counts_agree_whatever_happened_before() {
                 }
                 1 => {
                     cluster.restart(at);
-                    cluster.groups(at).configure(3);
+                    cluster.groups(at).configure(3, false);
                 }
                 2 | 3 => {
                     if let Ok(opened) = open(&mut cluster, at, producer, true) {

@@ -451,6 +451,7 @@ impl Attempt {
             primary: if anywhere { Primary::Pending } else { at_install },
             cause: self.sets.trigger.clone(),
             evidence: self.sets.evidence(&io.hearsay(now), &io.installed.members, &self.members),
+            missed_primary: false,
         }
     }
 

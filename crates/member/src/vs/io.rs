@@ -72,6 +72,7 @@ impl MembershipIo {
             primary: settings.primary.never(),
             cause: ViewCause::Started,
             evidence: Vec::new(),
+            missed_primary: false,
         };
         Self {
             me,

@@ -99,7 +99,16 @@ impl Start {
         let id = ViewId { number: 1, representative: members[0] };
         let (members, moved_together) = (members.to_vec(), members.to_vec());
         let (primary, cause, evidence) = (Primary::NoPolicy, ViewCause::Started, Vec::new());
-        self.rotation.install(&View { id, kind, members, moved_together, primary, cause, evidence });
+        self.rotation.install(&View {
+            id,
+            kind,
+            members,
+            moved_together,
+            primary,
+            cause,
+            evidence,
+            missed_primary: false,
+        });
     }
 }
 

@@ -240,6 +240,7 @@ impl Engine for Sequencer {
             primary: Primary::No,
             cause: ViewCause::Formed,
             evidence: Vec::new(),
+            missed_primary: false,
         }));
     }
 

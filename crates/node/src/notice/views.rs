@@ -117,6 +117,7 @@ mod tests {
             primary,
             cause: ViewCause::Started,
             evidence: Vec::new(),
+            missed_primary: false,
         }
     }
 

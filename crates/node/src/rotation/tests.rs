@@ -34,7 +34,16 @@ impl Order {
         let members: Vec<_> = self.all.iter().map(|one| one.me).collect();
         let id = ViewId { number: 1, representative: members[0] };
         let (primary, cause) = (Primary::NoPolicy, ViewCause::Started);
-        let view = View { id, kind, moved_together: members.clone(), members, primary, cause, evidence: Vec::new() };
+        let view = View {
+            id,
+            kind,
+            moved_together: members.clone(),
+            members,
+            primary,
+            cause,
+            evidence: Vec::new(),
+            missed_primary: false,
+        };
         self.all.iter_mut().for_each(|one| one.install(&view));
         self.note();
     }

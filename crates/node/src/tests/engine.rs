@@ -176,6 +176,7 @@ impl Sequencer {
             primary,
             cause,
             evidence: Vec::new(),
+            missed_primary: false,
         }));
     }
 

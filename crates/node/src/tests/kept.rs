@@ -55,7 +55,7 @@ fn close(world: &mut World, node: usize, members: &[u16]) {
     let members: Vec<_> = members.iter().copied().map(member).collect();
     let (id, kind, moved_together) = (view_of(world, node), ViewKind::Transitional, members.clone());
     let (primary, cause) = (Primary::NoPolicy, ViewCause::Formed);
-    let view = View { id, kind, members, moved_together, primary, cause, evidence: Vec::new() };
+    let view = View { id, kind, members, moved_together, primary, cause, evidence: Vec::new(), missed_primary: false };
     world.nodes[node].engine.put_out(Output::Install(view));
     world.drain(node);
 }

@@ -13,7 +13,7 @@ const fn claim(producer: u8, known: bool) -> OpenRequest {
 /// Three nodes whose view is primary, and counts.
 fn world() -> World {
     let mut world = World::new(3, Limits::default());
-    world.nodes.iter_mut().for_each(|node| node.groups.configure(3));
+    world.nodes.iter_mut().for_each(|node| node.groups.configure(3, false));
     counts(&mut world);
     world
 }
@@ -114,6 +114,7 @@ fn what_is_delivered_while_the_view_closes_is_told_by_the_next_opening() {
             primary: Primary::No,
             cause: ViewCause::Formed,
             evidence: Vec::new(),
+            missed_primary: false,
         };
         world.nodes[node].engine.put_out(Output::Install(closing));
         world.drain(node);

@@ -42,6 +42,7 @@ fn view() -> View {
         primary: Primary::Pending,
         cause: ViewCause::TokenLost { after: Duration::from_millis(250) },
         evidence: Vec::new(),
+        missed_primary: false,
     }
 }
 

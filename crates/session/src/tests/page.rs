@@ -149,6 +149,7 @@ fn the_daemon_of_the_page_answers_with_these_bytes() {
         primary: Primary::Yes,
         cause: ViewCause::Formed,
         evidence: Vec::new(),
+        missed_primary: false,
     });
     while groups.advance().is_some() {}
     let mut session = DaemonEnd::new(ClientId(2));

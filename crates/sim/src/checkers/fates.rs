@@ -1,8 +1,8 @@
-//! PF: what a session is told of its sends is true, and stays so. What was told as ordered is never forgotten while a majority
-//! remembers: a producer that is opened later knows of it. No send has two fates. No number is settled for two sends. In the
+//! PF: what a session is told of its sends is true, and stays so. What it took as ordered is never forgotten while enough
+//! daemons remember (E08): a producer that is opened later knows of it. No send has two fates. No number is settled for two sends. In the
 //! end all sends have their fate, where a view counts.
 use super::history::History;
-use super::{Checker, PromiseRule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::Process;
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
 use std::collections::BTreeMap;
@@ -68,8 +68,8 @@ impl Checker for Fates {
 }
 
 impl Fates {
-    pub(super) fn new(nodes: u16) -> Self {
-        Self { history: History::new(nodes), producers: BTreeMap::new() }
+    pub(super) fn new(nodes: u16, promised: PromisedOrder) -> Self {
+        Self { history: History::new(nodes, promised), producers: BTreeMap::new() }
     }
 
     fn on_step(&mut self, event: &TraceEvent, step: &NumberedRecord) -> Verdict {
@@ -122,7 +122,7 @@ impl SeenProducer {
     fn on_forgotten(&mut self, process: Process, lapses: u64) -> Verdict {
         let again = self.era > 0 && self.told == 0;
         if !again && lapses <= self.opened.unwrap_or(0) {
-            return Err("is told that its producer is forgotten, where a majority remembered all the time".into());
+            return Err("is told that its producer is forgotten, where enough daemons remembered all the time".into());
         }
         for fate in self.sends.values_mut() {
             if let SendFate::Pending(Some(_)) = fate {

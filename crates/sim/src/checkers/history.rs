@@ -1,4 +1,5 @@
 //! The views that count for producers, and who remembers them: by what nodes say of their tables, and by who was in which view.
+use super::PromisedOrder;
 use crate::message::{Process, ProcessIncarnation};
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
 use consort_types::ViewId;
@@ -11,6 +12,10 @@ type Incarnations = Vec<ProcessIncarnation>;
 pub(super) struct History {
     /// How many nodes are configured.
     nodes: usize,
+    /// All views are in one order. Then one is enough that was in the latest view that counts, and in all that are primary since.
+    one_order: bool,
+    /// Who that is.
+    current: BTreeSet<ProcessIncarnation>,
     /// The members of each regular view, by its number and one that was told it.
     views: BTreeMap<(u64, ProcessIncarnation), Incarnations>,
     /// Who closed it together with that one.
@@ -24,25 +29,21 @@ pub(super) struct History {
     primary: BTreeSet<ViewId>,
     /// How often memory ended and began: see `lapses`.
     lapses: u64,
-    /// No majority remembers: since a node went, and until a view counts again.
+    /// Too few remember: since a node went, or a view, and until one counts again.
     lapsed: bool,
 }
 
 impl History {
-    pub fn new(nodes: u16) -> Self {
-        Self { nodes: usize::from(nodes), ..Self::default() }
+    pub fn new(nodes: u16, promised: PromisedOrder) -> Self {
+        Self { nodes: usize::from(nodes), one_order: promised.quorum, ..Self::default() }
     }
 
     pub fn see(&mut self, event: &TraceEvent) {
         let (process, incarnation) = (event.process, event.process.incarnation());
         match &event.what {
             Occurrence::Start { .. } => drop(self.live.insert(incarnation)),
-            Occurrence::Crash | Occurrence::Left => {
-                let was_there = self.live.remove(&incarnation);
-                let remembered = 2 * self.remembering(self.live.iter()) > self.nodes;
-                if was_there && !remembered && !self.counted.is_empty() {
-                    self.lapse(true);
-                }
+            Occurrence::Crash | Occurrence::Left if self.live.remove(&incarnation) => {
+                self.lapse_where_too_few_remember();
             }
             Occurrence::View(view) | Occurrence::Network(view) => {
                 let place = (view.id.number, incarnation);
@@ -53,13 +54,23 @@ impl History {
                     self.views.entry(place).or_insert_with(|| view.members.clone());
                 }
             }
-            Occurrence::Primary(view) => drop(self.primary.insert(*view)),
+            Occurrence::Primary(view) if self.primary.insert(*view) => {
+                let members = self.views.get(&(view.number, incarnation));
+                self.current.retain(|other| members.is_some_and(|members| members.contains(other)));
+                self.lapse_where_too_few_remember();
+            }
             Occurrence::Numbered(NumberedRecord { step: NumberedStep::Table, number, flag, view, .. })
                 if *number > 0 =>
             {
                 self.on_table(incarnation, *number, *flag, view == number);
             }
             _ => {}
+        }
+    }
+
+    fn lapse_where_too_few_remember(&mut self) {
+        if !self.counted.is_empty() && !self.enough_remember(self.live.iter()) {
+            self.lapse(true);
         }
     }
 
@@ -73,6 +84,7 @@ impl History {
         }
         if let Some(members) = self.views.get(&(of, incarnation)).filter(|_| stands && !is_known) {
             self.counted.insert(of, members.clone());
+            self.current = members.iter().copied().collect();
         }
     }
 
@@ -82,8 +94,8 @@ impl History {
         }
     }
 
-    /// How often it began or ended that no majority remembers. What was told before the last such turn may be forgotten: what
-    /// members tell that go on without a majority is forgotten where the next view counts.
+    /// How often it began or ended that too few remember. What was told before the last such turn may be forgotten: what
+    /// members tell that go on as too few is forgotten where the next view counts.
     pub const fn lapses(&self) -> u64 {
         self.lapses
     }
@@ -103,9 +115,13 @@ impl History {
         self.views.get(&(view, incarnation))
     }
 
-    /// How many of these were in a view that counted.
-    fn remembering<'a>(&self, incarnations: impl Iterator<Item = &'a ProcessIncarnation>) -> usize {
-        incarnations.filter(|incarnation| self.counted.values().any(|members| members.contains(incarnation))).count()
+    /// Whether one of these must know what was the latest view that counted.
+    fn enough_remember<'a>(&self, mut incarnations: impl Iterator<Item = &'a ProcessIncarnation>) -> bool {
+        if self.one_order {
+            return incarnations.any(|incarnation| self.current.contains(incarnation));
+        }
+        let counted = |incarnation: &&_| self.counted.values().any(|members| members.contains(incarnation));
+        2 * incarnations.filter(counted).count() > self.nodes
     }
 
     /// Whose table was gone on with in the next view that counted after this one; `None` if there was none.
@@ -127,6 +143,6 @@ impl History {
         let Some(members) = self.members(view.number, process.incarnation()) else { return false };
         let is_primary =
             self.primary.contains(view) && members.iter().all(|incarnation| self.live.contains(incarnation));
-        is_primary && (2 * self.remembering(members.iter()) > self.nodes || members.len() == self.nodes)
+        is_primary && (self.enough_remember(members.iter()) || members.len() == self.nodes)
     }
 }

@@ -60,7 +60,7 @@ impl Checker for Once {
 impl Once {
     pub(super) fn new(nodes: u16, promised: PromisedOrder) -> Self {
         Self {
-            history: History::new(nodes),
+            history: History::new(nodes, promised),
             promised,
             void: BTreeMap::new(),
             given: BTreeSet::new(),

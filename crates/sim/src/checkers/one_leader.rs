@@ -1,9 +1,9 @@
 //! OL: never two candidates of a group lead at one time, each by its own lease, whatever their clocks show. A lease ends in
 //! time, counted from when what it rests on was sent, and rests on nothing that was sent before its connection was lost: so
-//! who is cut off stops in time. Each election has a greater fence than all before, unless since then no majority remembered
+//! who is cut off stops in time. Each election has a greater fence than all before, unless since then too few remembered
 //! which views counted, and disks forget.
 use super::history::History;
-use super::{Checker, PromiseRule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::trace::{LedRecord, LedStep, Occurrence, TraceEvent};
 use consort_types::{Duration, Instant};
 use std::collections::BTreeMap;
@@ -61,9 +61,10 @@ fn acts(candidate: &Candidate, now: Instant) -> Verdict {
 }
 
 impl OneLeader {
-    pub(super) fn new(nodes: u16, disks_last: bool) -> Self {
+    pub(super) fn new(nodes: u16, promised: PromisedOrder, disks_last: bool) -> Self {
         let (candidates, last) = (BTreeMap::new(), (0, 0));
-        Self { disks_last, history: History::new(nodes), candidates, last }
+        let disks_last = disks_last || promised.quorum;
+        Self { disks_last, history: History::new(nodes, promised), candidates, last }
     }
 
     /// Whether views may have been numbered anew since then.

@@ -1,6 +1,6 @@
 //! PT: at one place of a view that counts all members have the same table of producers, and in the end, too.
 use super::history::History;
-use super::{Checker, PromiseRule, Verdict};
+use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::ProcessIncarnation;
 use crate::trace::{NumberedRecord, NumberedStep, Occurrence, TraceEvent};
 use std::collections::BTreeMap;
@@ -40,8 +40,8 @@ impl Checker for ProducerTables {
 }
 
 impl ProducerTables {
-    pub(super) fn new(nodes: u16) -> Self {
-        Self { history: History::new(nodes), known: BTreeMap::new(), last: BTreeMap::new() }
+    pub(super) fn new(nodes: u16, promised: PromisedOrder) -> Self {
+        Self { history: History::new(nodes, promised), known: BTreeMap::new(), last: BTreeMap::new() }
     }
 
     fn on_table(&mut self, event: &TraceEvent, step: &NumberedRecord) -> Verdict {

@@ -197,7 +197,16 @@ impl Sequencer {
         let moved_together = vec![self.me];
         let (primary, cause, evidence) = (Primary::No, ViewCause::Formed, Vec::new());
         let id = ViewId { number, representative };
-        self.output.push_back(Output::Install(View { id, kind, members, moved_together, primary, cause, evidence }));
+        self.output.push_back(Output::Install(View {
+            id,
+            kind,
+            members,
+            moved_together,
+            primary,
+            cause,
+            evidence,
+            missed_primary: false,
+        }));
     }
 
     /// A gauge by its name.

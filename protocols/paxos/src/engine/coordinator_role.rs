@@ -339,8 +339,9 @@ impl Paxos {
         if now.since(since) < wait {
             return self.note_change(Some(since));
         }
-        let first = members.iter().map(|incarnation| incarnation.incarnation.0).max().unwrap_or(0).clamp(1, 1 << 61);
-        let number = if present.number == 0 { first } else { present.number + 1 };
+        //= X43
+        let latest = members.iter().map(|incarnation| incarnation.incarnation.0).max().unwrap_or(0).clamp(1, 1 << 61);
+        let number = latest.max(present.number + 1);
         let (item, at) = (Item::View { number, after: present.number, members }, leading.next);
         self.note_change(None);
         if let Role::Leading(leading) = &mut self.role {

@@ -96,6 +96,11 @@ impl Paxos {
         self.late && present.last.contains_key(&self.me) && !self.is_member(present.number)
     }
 
+    /// Whether this node receives what another one sends, so that a view may have it.
+    pub fn reaches(&self, node: NodeId, now: Instant) -> bool {
+        self.peers.get(&node).map_or(node == self.me.node, |peer| self.is_near(peer, now))
+    }
+
     /// Whether no view of the log has this node any more, as far as it has read.
     pub fn is_out(&self) -> bool {
         !self.learner.present().last.contains_key(&self.me)

@@ -69,6 +69,8 @@ pub struct Paxos {
     round: u64,
     /// The view that this node is in.
     inside: Option<View>,
+    /// Since that view another one became primary.
+    missed_primary: bool,
     leave_stage: LeaveStage,
     started: Instant,
     beat: u64,
@@ -266,6 +268,7 @@ impl Paxos {
             follows: Incarnation(0),
             round: 0,
             inside: None,
+            missed_primary: false,
             leave_stage: LeaveStage::Stays,
             started: Instant::ZERO,
             beat: 0,

@@ -56,6 +56,8 @@ impl Paxos {
             leading.offered.clear();
         }
         let member = self.is_member(before.number);
+        //= X45
+        self.missed_primary |= !member && before.primary;
         if !members.contains(&self.me) {
             return if member {
                 self.go_away(now)
@@ -132,6 +134,7 @@ impl Paxos {
             moved_together: together,
             primary: Primary::Pending,
             evidence: causes.collect(),
+            missed_primary: std::mem::take(&mut self.missed_primary),
         };
         self.inside = Some(view.clone());
         self.proposer.enter(Some(id));
@@ -150,6 +153,7 @@ impl Paxos {
             primary: Primary::No,
             cause: ViewCause::Started,
             evidence: Vec::new(),
+            missed_primary: false,
         };
         self.inside = Some(view.clone());
         self.output.push_back(Output::Install(view));

@@ -14,7 +14,7 @@ fn view(kind: ViewKind, number: u64, nodes: &[u16], together: &[u16]) -> EvsEven
     let id = ViewId { number, representative: member(nodes[0]) };
     let (members, moved_together) = (members(nodes), members(together));
     let (primary, cause, evidence) = (Primary::No, ViewCause::Started, Vec::new());
-    EvsEvent::Installed(View { id, kind, members, moved_together, primary, cause, evidence })
+    EvsEvent::Installed(View { id, kind, members, moved_together, primary, cause, evidence, missed_primary: false })
 }
 
 fn regular(number: u64, nodes: &[u16], together: &[u16]) -> EvsEvent {

@@ -292,6 +292,7 @@ impl Recovery {
             primary: if anywhere { Primary::Pending } else { at_install },
             cause: self.sets.trigger.clone(),
             evidence,
+            missed_primary: false,
         }
     }
 

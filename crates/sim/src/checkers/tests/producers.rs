@@ -1,6 +1,6 @@
 //! Sends under producers.
 use super::script::{PAIR, broken_with};
-use crate::checkers::{Bounds, Calmness};
+use crate::checkers::{Bounds, Calmness, PromisedOrder};
 
 /// What the checkers say of a producer whose sends 1 and 2 went under way at n0.
 fn sent(more: &str) -> Vec<&'static str> {
@@ -68,6 +68,26 @@ fn what_is_told_where_no_majority_remembers_is_forgotten_until_the_next_view_cou
     assert_eq!(run(&[&before, opened, &next, forgotten]), [""; 0], "n1 alone remembered");
     assert_eq!(run(&[&before, opened, &meet, &table("n1", 5), forgotten]), ["PF"], "8 does not count");
     assert_eq!(run(&[&before, &next, opened, forgotten]), ["PF"], "both remember again");
+}
+
+#[test]
+fn in_one_order_one_remembers_that_missed_no_primary_view() {
+    let told =
+        "n0 numbers table view 5 as 5 so\n n1 numbers table view 5 as 5 so\n n0 numbers opened as 2\n n0 crashes\n";
+    let run = |then: &str| {
+        let promised = PromisedOrder { quorum: true, ..PromisedOrder::default() };
+        let views = Calmness { nodes: 3, ..Calmness::default() };
+        let script = format!("{PAIR}{told} n1 closes 5 with n1\n {then} n1 numbers asked so\n n1 numbers opened so");
+        broken_with(&script, Bounds { views, promised, ..Bounds::default() })
+    };
+    let left_out = |primary: &str| {
+        run(&format!(
+            "n2 starts\n n2 installs 6 of n2 pending\n {primary} n2 closes 6 with n2\n n1 installs 7 of n1 n2\n"
+        ))
+    };
+    assert_eq!(run("n1 installs 6 of n1\n"), ["PF"], "n1 remembers");
+    assert_eq!(left_out(""), ["PF"], "that view was not primary");
+    assert_eq!(left_out("n2 calls 6 primary\n"), [""; 0], "it may have counted");
 }
 
 #[test]
