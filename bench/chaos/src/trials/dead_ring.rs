@@ -10,7 +10,7 @@ use super::regions::{self, BEFORE, Heard, joined, p50};
 use super::site::Site;
 use super::stage::{Hosts, Setup, Stage, text, with};
 use super::watch::Beat;
-use crate::candidate::Candidate;
+use crate::candidate::{Candidate, Look};
 use crate::chaos::fleet::address;
 
 const BEAT: Beat = Beat { node: 0, every: Duration::from_millis(100), service: Service::Agreed };
@@ -62,31 +62,33 @@ pub fn dead(site: &Site<'_>) -> Result<Figures, String> {
         let candidates = candidates(stage)?;
         // So its daemon waits for the ring, and the others must leave it out.
         let _reader = reader(stage)?;
+        let mut looks = Vec::new();
         let before = measure(stage)?;
         KILLED.iter().try_for_each(|node| stage.fleet.kill(*node, Disk::Kept)).map_err(text)?;
         let died = Instant::now();
         stage.pass(GOES_ON)?;
         let dead = measure(stage)?;
+        let meanwhile = somebody_leads(stage, &candidates, &mut looks)?;
         restart(stage, USERS[1])?;
         let restarted = measure(stage)?;
+        let behind = somebody_leads(stage, &candidates, &mut looks)?;
         let lasted = died.elapsed();
         KILLED.iter().try_for_each(|node| stage.fleet.start(*node)).map_err(text)?;
         stage.together(&ALL)?;
-        let looks = || candidates.iter().flat_map(Candidate::looks).collect::<Vec<_>>();
-        let mut all = looks();
         stage.pass(GAP)?;
-        let last = looks();
-        let leads = !last.is_empty();
-        all.extend(last);
-        all.sort_unstable();
+        let again = somebody_leads(stage, &candidates, &mut looks)?;
+        looks.sort_unstable();
         // What went wrong on purpose accounts for all views.
         let mut figures = stage.figures(&[USERS[0]], usize::MAX);
         figures.budget = AT_REST + LOGS;
         figures.notes.push(format!("ring 3 was dead for {} s", lasted.as_secs()));
         judge(&mut figures, before, [("ring 3 dead", dead), ("a daemon restarted", restarted)]);
-        led(&mut figures, &leadership::judge(&all));
-        // Where none leads any more there is no look behind which time is missed.
-        figures.wants(leads, || format!("no leader in the last {} s", GAP.as_secs()));
+        led(&mut figures, &leadership::judge(&looks));
+        for (leads, when) in
+            [(meanwhile, "while ring 3 is dead"), (behind, "behind the restart"), (again, "in the end")]
+        {
+            figures.wants(leads, || format!("no leader {when}"));
+        }
         Ok(figures)
     })
 }
@@ -99,6 +101,16 @@ fn candidates(stage: &Stage<'_>) -> Result<Vec<Candidate>, String> {
         Candidate::start(&addresses, first as u64).map_err(text)
     };
     (0..USERS.len()).map(start).collect()
+}
+
+/// Whether a leader looks at its lease from now on: where none leads any more, no look shows for how long.
+fn somebody_leads(stage: &mut Stage<'_>, candidates: &[Candidate], looks: &mut Vec<Look>) -> Result<bool, String> {
+    let all = || candidates.iter().flat_map(Candidate::looks);
+    looks.extend(all());
+    let before = looks.len();
+    stage.pass(GAP)?;
+    looks.extend(all());
+    Ok(looks.len() > before)
 }
 
 fn reader(stage: &Stage<'_>) -> Result<Client, String> {

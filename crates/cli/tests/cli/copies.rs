@@ -42,9 +42,9 @@ impl Stage {
         Client::connect(&Address::Unix(self.world.socket_path(node)), &ConnectOptions::default()).unwrap()
     }
 
-    /// Waits until all this is told: disks that hang for a second are told first, with another cause to wait.
+    /// Waits until it says all this: disks that hang for a second come first, with another cause to wait.
     fn explains(&self, node: &str, words: &[&str]) {
-        support::wait_until(&format!("node {node} tells {words:?}"), || {
+        support::wait_until(&format!("node {node} explains {words:?}"), || {
             let story = self.world.run(&["explain", "--node", node]).out;
             words.iter().all(|words| story.contains(words))
         });
@@ -142,13 +142,13 @@ fn senders_wait_for_copies_that_keep_nothing() {
     let sent = stage.fill(&mut sender);
     assert!(sent * LEN > 3 * RETAIN, "{sent}");
     assert!(stage.others_go_on("2"), "senders to other groups wait, too");
-    let told = [
+    let expected = [
         "Requests of its clients wait: retention.",
         "wait until copies of kv.main.1 make checkpoints",
         "kv.main.1/2 (s2 at 10.0.0.2) lacks ",
         "1 of 3 copies were never bound and lack all",
     ];
-    stage.explains("2", &told);
+    stage.explains("2", &expected);
     // All daemons are killed, and nothing is forgotten.
     stage.daemons.clear();
     stage.start();

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 /// A node that hands out nothing for this number of times `silence` because of one ring leaves the views.
 const PATIENCE: u32 = 5;
+/// The same where a majority of the ring's acceptors is gone.
+const PATIENCE_WITHOUT: u32 = 1;
 /// Of the time between two looks no more than this many beats counts: a node that did not run knows nothing of its rings.
 const LOOK: u32 = 4;
 
@@ -69,7 +71,8 @@ impl MultiRingPaxos {
                 if by == ring && handed_out == self.counters.handed_out =>
             {
                 let waited = waited.saturating_add(now.since(looked).min(self.config.paxos.beat * LOOK));
-                let long = waited >= self.config.paxos.silence * PATIENCE;
+                let patience = if self.has_lost_majority(ring, now) { PATIENCE_WITHOUT } else { PATIENCE };
+                let long = waited >= self.config.paxos.silence * patience;
                 if long && !crate::mutated!(self.config, DeadRingsAwaited) {
                     HoldUp::Apart { ring }
                 } else {
@@ -82,6 +85,16 @@ impl MultiRingPaxos {
             }
             (_, None) => HoldUp::None,
         };
+    }
+
+    /// Whether a majority of a ring's acceptors is not reached in the global ring either, so that views change anyway.
+    fn has_lost_majority(&self, ring: RingId, now: Instant) -> bool {
+        let Some(global) = self.rings.get(&self.config.global) else { return false };
+        let ring = self.config.rings.iter().find(|other| other.id == ring);
+        ring.is_some_and(|ring| {
+            let reached = ring.acceptors.iter().filter(|node| global.reaches(**node, now)).count();
+            reached <= ring.acceptors.len() / 2
+        })
     }
 
     /// Whether the merge has come to the last view that is decided.
