@@ -19,6 +19,8 @@ const LOOK: Duration = Duration::from_millis(2);
 const NAMED: usize = 8;
 /// A stream is read for so long after a client here sent to it, or was the last to leave its groups: to come and go costs others.
 const USED_FOR: Duration = Duration::from_secs(30);
+/// The same where the stream is stalled, and holds up all that is read with it.
+const STALLED_FOR: Duration = Duration::from_millis(250);
 /// That one did is noted once in this time.
 const USED_EACH: Duration = Duration::from_secs(1);
 /// Who was not looked at for so long waits no more.
@@ -208,7 +210,7 @@ impl<E: Engine> Node<E> {
         self.topics.waiting.retain(|_, at| now.since(*at) < FORGOTTEN);
         //= MP74
         let engine = &self.engine;
-        let needed = |topic: Topic| if engine.stalled(topic).is_some() { FORGOTTEN } else { USED_FOR };
+        let needed = |topic: Topic| if engine.stalled(topic).is_some() { STALLED_FOR } else { USED_FOR };
         self.topics.used.retain(|topic, at| now.since(*at) < needed(*topic));
         let forgot = self.topics.waiting.len() + self.topics.used.len() < known;
         if !std::mem::take(&mut self.topics.changed) && !forgot {

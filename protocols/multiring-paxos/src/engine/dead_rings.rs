@@ -87,9 +87,15 @@ impl MultiRingPaxos {
         };
     }
 
-    /// Whether a majority of a ring's acceptors is not reached in the global ring either, so that views change anyway.
+    /// Whether a majority of a ring's acceptors is not reached in the global ring either, so that views change anyway. That has
+    /// lasted long enough for this node to leave the ring, if it does not need it.
     fn has_lost_majority(&self, ring: RingId, now: Instant) -> bool {
-        let Some(global) = self.rings.get(&self.config.global) else { return false };
+        let lasts = |(_, since): &(_, Instant)| now.since(*since) >= self.config.paxos.lease;
+        let Some(global) =
+            self.rings.get(&self.config.global).filter(|_| self.dead_rings.get(&ring).is_some_and(lasts))
+        else {
+            return false;
+        };
         let ring = self.config.rings.iter().find(|other| other.id == ring);
         ring.is_some_and(|ring| {
             let reached = ring.acceptors.iter().filter(|node| global.reaches(**node, now)).count();
