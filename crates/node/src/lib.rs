@@ -76,8 +76,8 @@ use offers::OfferTable;
 use pending_deliveries::PendingDeliveries;
 use producers::ProducerDesk;
 use reading::{Readers, Retention, Verdicts};
-use rights::RightsDesk;
-use std::collections::VecDeque;
+use rights::{GroupScan, RightsDesk};
+use std::collections::{BTreeMap, VecDeque};
 use streams::GroupStreams;
 use topics::TopicDesk;
 use wait_monitor::WaitMonitor;
@@ -145,6 +145,8 @@ pub struct Node<E: Engine> {
     /// What the driver says of itself, for `status`.
     driver: Vec<(String, String)>,
     frames: BytesMut,
+    /// Lists that take more than one slice, by who asked.
+    scans: BTreeMap<ClientId, GroupScan>,
     /// Bytes of answers to questions for status and lists in this slice.
     answered: usize,
     /// When this slice of answers began.
@@ -215,6 +217,7 @@ impl<E: Engine> Node<E> {
             history: VecDeque::new(),
             driver: Vec::new(),
             frames: BytesMut::new(),
+            scans: BTreeMap::new(),
             answered: 0,
             answers_since: Instant::ZERO,
             counts: NodeCounts::default(),
@@ -344,6 +347,7 @@ impl<E: Engine> Node<E> {
         self.rights.forget(client);
         self.keys.forget(client);
         self.declaring.forget(client);
+        self.scans.remove(&client);
     }
 
     /// The time that [`Self::poll_timeout`] named has come. Harmless if it has not.

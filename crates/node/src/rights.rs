@@ -7,6 +7,7 @@ mod lists;
 mod proof;
 
 pub(crate) use desk::{MembershipStep, RightsDesk};
+pub(crate) use lists::GroupScan;
 pub use proof::{ClientOrigin, ClientPolicy};
 
 use crate::{MembershipChange, Node, Notice};

@@ -4,6 +4,8 @@ use crate::rights::{MembershipStep, NO_REQUEST, denied};
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
+use consort_rights::Denial;
+use consort_session::listing::Listing;
 use consort_session::{Ask, Disconnect, DisconnectReason, ListQuery, Refusal, RefusalCause, event};
 use consort_types::{Class, ClientId, Duration, GroupName, Instant, MessageId, OrderStream, Service};
 use consort_wire::Payload;
@@ -19,6 +21,10 @@ const ANSWERS_EACH: Duration = Duration::from_millis(2);
 impl<E: Engine> Node<E> {
     /// Takes what a client asks, as far as there is room for it.
     pub(crate) fn serve(&mut self, client: ClientId) -> Reading {
+        if !self.list_on(client) {
+            self.clients.pause_asking(client);
+            return Reading::Pause;
+        }
         while let Some(request) = self.clients.next(self.now, client) {
             let asks =
                 matches!(request, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Copies(_)));
@@ -29,7 +35,7 @@ impl<E: Engine> Node<E> {
                 }
                 return Reading::Pause;
             }
-            if asks && self.has_answered_enough() {
+            if asks && (self.has_answered_enough() || self.scans.contains_key(&client)) {
                 self.clients.pause_asking(client);
                 return Reading::Pause;
             }
@@ -259,7 +265,12 @@ impl<E: Engine> Node<E> {
     }
 
     fn on_question(&mut self, client: ClientId, question: &ListQuery) {
-        let listing = self.list_for(client, question);
+        if let Some(listing) = self.list_for(client, question) {
+            self.answer_list(client, listing);
+        }
+    }
+
+    pub(crate) fn answer_list(&mut self, client: ClientId, listing: Result<Listing, Denial>) {
         self.frames.clear();
         match listing {
             Ok(listing) => listing.put(&mut self.frames),
@@ -271,6 +282,11 @@ impl<E: Engine> Node<E> {
     pub(crate) fn answer(&mut self, client: ClientId) {
         self.clients.tell(client, &self.frames);
         self.answered += self.frames.len();
+    }
+
+    /// How much answers may still take of this slice.
+    pub(crate) const fn left_to_answer(&self) -> usize {
+        ANSWERS.saturating_sub(self.answered)
     }
 
     /// Begins another slice of answers once the last one is over.

@@ -137,19 +137,28 @@ impl Rules {
     /// # Errors
     /// [`Denial`] where it may not.
     pub fn judge(&self, identity: &Identity, group: &[u8], verb: Verb) -> Result<(), Denial> {
+        self.decide(identity, group, verb).map_err(|found| {
+            let why =
+                found.map_or_else(|| "no rule allows it".to_owned(), |rule| format!("rule {} denies it", rule.name));
+            let group = String::from_utf8_lossy(group);
+            Denial { text: format!("{identity} may not {} {group}: {why}", verb.act()) }
+        })
+    }
+
+    /// The same without a text, for those who ask about many groups.
+    pub fn allow(&self, identity: &Identity, group: &[u8], verb: Verb) -> bool {
+        self.decide(identity, group, verb).is_ok()
+    }
+
+    /// The rule that denies it, if that is not because none allows it.
+    fn decide(&self, identity: &Identity, group: &[u8], verb: Verb) -> Result<(), Option<&Rule>> {
         if self.is_empty() {
             return Ok(());
         }
-        let decides = |rule: &&Rule| rule.says(group, verb) && rule.concerns(identity);
-        match self.rules.iter().find(decides) {
+        match self.rules.iter().find(|rule| rule.says(group, verb) && rule.concerns(identity)) {
             // One that says both means no.
             Some(rule) if !rule.deny.has(verb) => Ok(()),
-            found => {
-                let why = found
-                    .map_or_else(|| "no rule allows it".to_owned(), |rule| format!("rule {} denies it", rule.name));
-                let group = String::from_utf8_lossy(group);
-                Err(Denial { text: format!("{identity} may not {} {group}: {why}", verb.act()) })
-            }
+            found => Err(found),
         }
     }
 

@@ -117,6 +117,11 @@ impl RightsDesk {
         self.rules.judge(self.identity(client), group, verb)
     }
 
+    /// The same without the reason, for those that ask about many groups.
+    pub fn allows(&self, client: ClientId, group: &[u8], verb: Verb) -> bool {
+        self.rules.allow(self.identity(client), group, verb)
+    }
+
     /// Whether a client may send to all of these. The list that it named last is compared as a whole.
     pub fn judge_targets(&mut self, client: ClientId, targets: Targets<'_>) -> Result<(), Denial> {
         let known = self.all.entry(client).or_default();

@@ -218,6 +218,50 @@ fn ask(world: &mut World, question: &ListQuery, identity: Identity) -> Reply {
 }
 
 #[test]
+fn a_list_of_many_groups_is_made_in_slices_and_is_whole() {
+    const GROUPS: usize = 4_000;
+    let mut world = World::new(1, Limits::default());
+    let ann = connect_as(&mut world, "ann", user(1));
+    for n in 0..GROUPS {
+        world.client(ann).join(&group(&format!("g{n:04}"))).unwrap();
+    }
+    world.settle();
+    let rules = [
+        rule("all", "user:1", &["*", "#*"], &Verb::ALL, &[]),
+        rule("looks", "user:3", &["g*9"], &[Verb::See], &[]),
+        rule("asks", "user:4", &["other"], &[Verb::See], &[]),
+    ];
+    allow(&mut world, 0, &rules);
+    let (mut inquirer, id) = (Inquirer::new(), ClientId(9_000));
+    let origin = ClientOrigin { transport: Transport::Unix, identity: user(3), unix_seconds: 0 };
+    world.nodes[0].open_client_from(world.now, id, origin);
+    let after = Some(group("g3000"));
+    (0..5).for_each(|_| inquirer.ask(&ListQuery::Groups { after: after.clone(), most: 7 }));
+    let _ = world.nodes[0].handle_client(world.now, id, inquirer.take_output());
+    let (mut pages, mut slices) = (Vec::new(), 0);
+    while pages.len() < 5 {
+        while world.nodes[0].poll_effect().is_some() {}
+        while world.nodes[0].poll_writable().is_some() {}
+        assert!(world.nodes[0].answered <= (64 << 10) + 1_000, "{} in one slice", world.nodes[0].answered);
+        let told: Bytes = world.nodes[0].client_outputs(id).flatten().copied().collect();
+        world.nodes[0].client_written(world.now, id, told.len());
+        inquirer.feed(told);
+        while let Ok(Some(reply)) = inquirer.next_reply() {
+            pages.extend(if let Reply::Listing(Listing::Groups(page)) = reply { Some(page) } else { None });
+        }
+        slices += 1;
+        assert!(slices < 100, "{} pages", pages.len());
+        world.now += Duration::from_millis(2);
+        world.nodes[0].handle_timeout(world.now);
+    }
+    assert!(slices > 10, "all in {slices} slices");
+    for page in pages {
+        assert_eq!((page.total, page.more, page.items.len()), (GROUPS as u32 / 10, true, 7));
+        assert_eq!((page.items[0].name.as_str(), page.items[0].members), ("g3009", 1));
+    }
+}
+
+#[test]
 fn lists_tell_what_their_reader_may_see() {
     let mut world = World::new(1, Limits::default());
     let (ann, bob) = (connect_as(&mut world, "ann", user(1)), connect_as(&mut world, "bob", user(2)));
