@@ -404,10 +404,12 @@ impl ClientConnections {
         }
     }
 
-    /// Closes the connections of those that took too long to read their last bytes, a few at a time.
+    /// Closes the connections of those that took too long to read their last bytes, or of any that read them where others find no
+    /// room, a few at a time.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ClientId> {
-        let late: Vec<_> =
-            self.leaving.iter().filter(|(_, until)| **until <= now).map(|(id, _)| *id).take(EXPIRES).collect();
+        let crowded = self.open.len() >= self.most && self.acceptors.iter().any(|acceptor| acceptor.ready);
+        let late = self.leaving.iter().filter(|(_, until)| **until <= now || crowded);
+        let late: Vec<_> = late.map(|(id, _)| *id).take(EXPIRES).collect();
         late.iter().for_each(|id| drop(self.forget(*id)));
         late
     }

@@ -414,11 +414,11 @@ impl<E: Engine> Driver<E> {
             return Ok(false);
         }
         let began = self.now;
-        for client in self.clients.accept(self.now, &mut self.counters) {
-            self.open(client)?;
-        }
         for client in self.clients.expire(self.now) {
             self.close(client)?;
+        }
+        for client in self.clients.accept(self.now, &mut self.counters) {
+            self.open(client)?;
         }
         for client in self.clients.vanished(self.now, &mut self.counters) {
             self.close(client)?;

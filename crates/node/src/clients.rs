@@ -18,7 +18,7 @@ use crate::notice::{Notice, Notices};
 use crate::partial_frames::PartialFrames;
 use crate::pending_deliveries::PendingDeliveries;
 use consort_session::listing::{Connection, Transport};
-use consort_session::{ClientName, DisconnectReason, Limits, Pool, Refusal};
+use consort_session::{ClientName, Disconnect, DisconnectReason, Limits, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -131,7 +131,7 @@ impl Sessions {
         self.all.insert(client, ClientRecord::new(client, hello_by, &self.limits));
         self.served += 1;
         // A native client may say in its hello that it only asks.
-        if !self.has_place(!client.speaks_spread()) {
+        if !self.makes_room(client, !client.speaks_spread()) {
             self.turn_back(client);
         }
     }
@@ -143,11 +143,22 @@ impl Sessions {
             self.served -= 1;
             self.asking_only += 1;
         }
-        let has_place = self.has_place(asks);
+        let has_place = self.makes_room(client, asks);
         if !has_place {
             self.turn_back(client);
         }
         has_place
+    }
+
+    /// Whether there is room for a client. Others that have said no hello yet go for it, the oldest first.
+    fn makes_room(&mut self, client: ClientId, asks: bool) -> bool {
+        while !self.has_place(asks) {
+            let silent = self.silent.iter().map(|(_, silent)| *silent).find(|silent| *silent != client);
+            let Some(silent) = silent else { return false };
+            let text = "no hello yet, and others need the room".to_owned();
+            self.end(silent, &Disconnect::new(DisconnectReason::Silent, text));
+        }
+        true
     }
 
     fn has_place(&self, asks: bool) -> bool {

@@ -68,6 +68,31 @@ fn clients_are_listed_with_listener_state_and_what_waits() {
 }
 
 #[test]
+fn connections_that_say_nothing_keep_nobody_out() {
+    let world = World::new();
+    let (port, tcp) = (free_port(), format!("127.0.0.1:{}", free_port()));
+    let file = world.write(
+        "silent.toml",
+        &format!(
+            "cluster = \"{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n[clients]\nmost = 20\nlisten = [\"{tcp}\"]\n",
+            world.cluster
+        ),
+    );
+    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
+    let mut silent = Vec::new();
+    for _ in 0..150 {
+        silent.push(std::net::TcpStream::connect(&tcp).unwrap());
+    }
+    let began = std::time::Instant::now();
+    let words = ["send", "--group", "g", "--timeout", "5s", "hello"];
+    for words in [&words[..], &["status"], &[&words[..], &["--daemon", &tcp]].concat()] {
+        let ran = world.run(words);
+        assert_eq!(ran.code, 0, "{words:?}: {}", ran.errors);
+    }
+    println!("{} silent connections, three commands in {:?}", silent.len(), began.elapsed());
+}
+
+#[test]
 fn a_daemon_whose_places_are_taken_still_answers_who_only_asks() {
     let world = World::new();
     let port = free_port();

@@ -248,6 +248,20 @@ fn with_as_many_connections_as_there_may_be_nobody_is_accepted_until_one_ends() 
 }
 
 #[test]
+fn where_another_finds_no_room_those_on_their_way_out_go_at_once() {
+    let mut bench = Bench::new();
+    bench.clients.most = 2;
+    let (_one, first) = bench.connect();
+    let (_other, _) = bench.connect();
+    bench.clients.dismiss(first, NOW);
+    assert!(bench.clients.expire(NOW).is_empty(), "no other client waits");
+    let _waiting = UnixStream::connect(bench.folder.path().join("socket")).unwrap();
+    bench.wait();
+    assert_eq!(bench.clients.expire(NOW), [first]);
+    assert_eq!(bench.clients.accept(NOW, &mut bench.counters).len(), 1);
+}
+
+#[test]
 fn connections_whose_time_is_over_are_closed_a_few_at_a_time() {
     let mut bench = Bench::new();
     let all: Vec<_> = (0..EXPIRES + 3).map(|_| bench.connect()).collect();

@@ -260,6 +260,30 @@ fn who_comes_when_all_places_are_taken_is_told_so_at_each_listener_and_a_place_i
 }
 
 #[test]
+fn who_has_said_nothing_goes_when_others_need_the_room() {
+    let mut world = World::new(1, Limits { clients_most: 3, ..Limits::default() });
+    let ann = world.connect(0, "ann");
+    let silent: Vec<_> = (0..50).map(|n| ClientId(9_000 + n)).collect();
+    for id in &silent {
+        world.nodes[0].open_client(world.now, *id);
+        world.drain(0);
+    }
+    let spread = ClientId(9 | ClientId::SPREAD);
+    world.nodes[0].open_client(world.now, spread);
+    assert_eq!(world.counter(0, "sessions_ended_too_many_clients"), 0);
+    let bob = world.connect(0, "bob");
+    let (told, ended) = ask_status(&mut world);
+    assert!(told && !ended);
+    let is_welcome =
+        |world: &World, client: usize| matches!(&world.programs[client].events[..], [DaemonEvent::Welcome(_), ..]);
+    assert!(is_welcome(&world, bob) && !world.programs[ann].closed, "those who spoke stay");
+    assert!(world.counter(0, "sessions_ended_silent") > 40);
+    let eve = world.connect(0, "eve");
+    let late = world.connect(0, "late");
+    assert!(is_welcome(&world, eve) && !is_welcome(&world, late), "three are served");
+}
+
+#[test]
 fn so_many_places_are_kept_for_those_who_only_ask_and_no_more() {
     let mut world = World::new(1, Limits { clients_most: 1, ..Limits::default() });
     world.connect(0, "ann");
