@@ -7,9 +7,9 @@ use bytes::{Bytes, BytesMut};
 use consort_types::ClientId;
 use mio::Waker;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -181,7 +181,7 @@ impl ClientFiles {
 
 /// A file that only its descriptor keeps.
 fn open_unnamed(directory: &Path, client: ClientId) -> io::Result<File> {
-    fs::create_dir_all(directory)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let path = directory.join(format!("{}-{}", std::process::id(), client.0));
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).mode(0o600).open(&path)?;
     fs::remove_file(&path)?;

@@ -7,7 +7,7 @@
 use super::head::Head;
 use crate::checkpoint;
 use bytes::{BufMut, BytesMut};
-use consort_journal::private;
+use consort_journal::{make_private, private};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
@@ -142,7 +142,7 @@ fn send(file: &mut File, stream: &mut TcpStream, rate: u64) -> io::Result<()> {
 /// # Errors
 /// The system's.
 pub(crate) fn share(shared: &Path, file: &Path, head: &Head) -> io::Result<()> {
-    fs::create_dir_all(shared)?;
+    make_private(shared)?;
     let Some(name) = file.file_name() else { return Ok(()) };
     if checkpoint::files(shared)?.last().and_then(|last| last.file_name()).is_some_and(|last| last >= name) {
         return Ok(());
@@ -157,7 +157,7 @@ pub(crate) fn share(shared: &Path, file: &Path, head: &Head) -> io::Result<()> {
 }
 
 fn copy(from: &mut impl Read, to: &Path) -> io::Result<()> {
-    let mut file = File::create(to)?;
+    let mut file = private().truncate(true).open(to)?;
     io::copy(from, &mut file)?;
     file.sync_all()
 }
