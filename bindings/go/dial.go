@@ -20,7 +20,9 @@ type Options struct {
 	// Positions asks for the position of each message, and its sender's incarnation.
 	Positions bool
 	// Token proves who the client is, where the daemon asks for it; `consort token` makes it. Empty for none, 160 bytes at
-	// most. Whoever reads it on its way can show it, too.
+	// most. Whoever reads it on its way can show it, too. At a Unix socket it is shown only to a daemon that runs as this
+	// user, as root, or as the user who alone may write to the socket's directory; with any other daemon, connecting fails
+	// with an UntrustedDaemonError.
 	Token string
 	// HostTimeout is how long a daemon at a TCP address may be silent before the connection is given up, as a
 	// ConnectionLostError whose cause is a SilenceError: 1 s to 6 h, 2 s where it is 0. Its machine has vanished then, or
@@ -144,8 +146,11 @@ func hello(options Options, silence time.Duration) []byte {
 	})
 }
 
-// open shakes hands where TLS is wanted, says hello, and reads the answer.
+// open checks who may see a token, shakes hands where TLS is wanted, says hello, and reads the answer.
 func (e endpoint) open(conn net.Conn) (*Client, *bufio.Reader, error) {
+	if err := e.checkUser(conn); err != nil {
+		return nil, nil, err
+	}
 	noDaemon := func(why any) error { return fmt.Errorf("%s: %w: %v", e.address, ErrNoDaemon, why) }
 	client := &Client{silence: silence{conn: conn, bound: e.silence}, roams: e.roams}
 	client.conn = heard{conn, &client.silence}

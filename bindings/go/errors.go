@@ -50,6 +50,19 @@ type NotWelcomeError struct {
 
 func (e *NotWelcomeError) Error() string { return "the daemon refused the session: " + e.Text }
 
+// UntrustedDaemonError says that Options.Token was not shown, because the daemon at a Unix socket runs as another user, who may
+// have put the socket there to be shown it. Nothing was written. A Session goes on at the next daemon.
+type UntrustedDaemonError struct {
+	Address string
+	// User is the number of the user as whom the daemon runs.
+	User uint32
+}
+
+func (e *UntrustedDaemonError) Error() string {
+	return fmt.Sprintf("no token is shown to the daemon at %s: it runs as user %d, which is neither this user nor root, nor the "+
+		"only one who may write to the socket's directory", e.Address, e.User)
+}
+
 // DisconnectedError says that the daemon ended the session.
 type DisconnectedError struct {
 	Reason Reason

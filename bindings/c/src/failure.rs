@@ -56,7 +56,7 @@ impl From<Error> for Failure {
 const fn code_of(error: &Error) -> consort_code {
     match error {
         Error::Option(_) => consort_code::CONSORT_INVALID,
-        Error::Connect { .. } => consort_code::CONSORT_CANNOT_CONNECT,
+        Error::Connect { .. } | Error::Untrusted { .. } => consort_code::CONSORT_CANNOT_CONNECT,
         Error::NoDaemon { .. } => consort_code::CONSORT_NO_DAEMON,
         Error::NotWelcome(_) => consort_code::CONSORT_NOT_WELCOME,
         Error::WouldBlock { .. } => consort_code::CONSORT_WOULD_BLOCK,

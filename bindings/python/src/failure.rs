@@ -46,7 +46,7 @@ impl From<Error> for Failure {
 const fn class(error: &Error) -> &'static str {
     match error {
         Error::Option(_) => "InvalidArgument",
-        Error::Connect { .. } => "CannotConnect",
+        Error::Connect { .. } | Error::Untrusted { .. } => "CannotConnect",
         Error::NoDaemon { .. } => "NoDaemon",
         Error::NotWelcome(_) => "NotWelcome",
         Error::WouldBlock { .. } => "WouldBlock",

@@ -6,7 +6,7 @@ use crate::{Address, ConnectOptions, host_timeout};
 use consort_shm::{MemoryOffer, RingReader, RingWriter};
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
@@ -74,6 +74,14 @@ impl AsyncStream {
         match self {
             Self::Unix(stream, _) => std::mem::forget(Arc::clone(stream)),
             Self::Tcp(stream) => std::mem::forget(Arc::clone(stream)),
+        }
+    }
+
+    /// The connection's descriptor.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Unix(stream, _) => stream.as_fd(),
+            Self::Tcp(stream) => stream.as_fd(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! Both halves of a client, for one thread.
 use crate::inbox::EventReader;
 use crate::outbox::{Outgoing, SendBuffer};
+use crate::owner;
 use crate::reading;
 use crate::receiver::Receiver;
 use crate::sender::Sender;
@@ -57,6 +58,7 @@ impl Client {
     ) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let (mut stream, problem) = DaemonStream::connect(address, options).map_err(failed)?;
+        owner::check(stream.descriptor(), address, options)?;
         let shared = Arc::new(SessionState::default());
         let inbox = EventReader::new(Arc::clone(&shared)).bearing(silence);
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };

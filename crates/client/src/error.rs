@@ -35,6 +35,17 @@ pub enum Error {
         /// What the operating system says, or TLS.
         source: std::io::Error,
     },
+    /// No token is shown to a daemon of another user: it may pose as the one that is meant.
+    #[error(
+        "no token is shown to the daemon at {address}: it runs as user {user}, which is neither this user nor root, nor the \
+         only one who may write to the socket's directory"
+    )]
+    Untrusted {
+        /// Where a daemon was looked for.
+        address: Address,
+        /// The user it runs as.
+        user: u32,
+    },
     /// Something answers there, but not as a daemon does.
     #[error("{address} does not answer like a Consort daemon: {why}")]
     NoDaemon {

@@ -53,7 +53,8 @@ pub struct ConnectOptions {
     /// What the daemon does if this client does not read; what its configuration says where nothing is said. A daemon that
     /// does not allow it refuses the session (`not_allowed`); a daemon of an earlier release refuses it as malformed.
     pub slow: Option<SlowRequest>,
-    /// What proves who the client is, where the daemon asks for it; `consort token` makes it. 1 to 160 bytes. Whoever reads
+    /// What proves who the client is, where the daemon asks for it; `consort token` makes it. 1 to 160 bytes. At a Unix socket
+    /// it is shown to no other user's daemon ([`Error::Untrusted`](crate::Error::Untrusted)). Whoever reads
     /// it on its way can show it, too: over an open network it is to travel in a tunnel. Daemons of earlier releases refuse
     /// the session.
     pub token: Option<String>,

@@ -54,6 +54,7 @@ impl Wanted {
     /// The daemons on this machine that could be meant.
     pub fn candidates(&self) -> Outcome<Vec<Card>> {
         let runtime = runtime_dir::runtime_directory();
+        check_owner(&runtime)?;
         let all = runtime_dir::all_running(&runtime);
         let fits = |card: &&Card| {
             self.cluster.as_ref().is_none_or(|name| *name == card.cluster)
@@ -91,6 +92,20 @@ impl Wanted {
             say(format!("using node {} of {} (others with --node)", found[0].node, list(&found)));
         }
         Ok(found.swap_remove(0))
+    }
+}
+
+/// Refuses a runtime directory in which another user could pose as a daemon, and be sent tokens and messages.
+fn check_owner(runtime: &Path) -> Outcome {
+    match consort::owner_of(runtime) {
+        Ok(None) => Err(Failure::new(format!(
+            "{} may be another user's, who could pose as a daemon there; remove it, or name another by {}",
+            runtime.display(),
+            runtime_dir::VARIABLE
+        ))
+        .with(Code::NoDaemon)),
+        // Where there is none no daemon runs.
+        Ok(Some(_)) | Err(_) => Ok(()),
     }
 }
 

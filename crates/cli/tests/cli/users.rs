@@ -1,11 +1,11 @@
 //! Who of this machine may speak at a daemon's Unix socket. Needs root, to become somebody else.
 
-use crate::support::{Ran, World};
+use crate::support::{self, Ran, Running, World};
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const STRANGER: u32 = 54_321;
 const LISTED: u32 = 54_322;
@@ -79,4 +79,68 @@ fn a_user_that_is_listed_is_served_and_others_are_still_turned_away() {
     assert!(away.errors.contains("users = [54321] below [clients]"), "{}", away.errors);
     daemon.says("client sent away");
     assert_eq!(turned_away(&world), Some(1));
+}
+
+/// A daemon of the stranger, with a runtime directory of its choice, that lets the listed user in.
+fn strange_daemon(world: &World, program: &Path, runtime: &Path, port: u16) -> Running {
+    let text = format!(
+        "cluster = \"{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n[clients]\nusers = [{LISTED}]\n",
+        world.cluster
+    );
+    let file = world.write(&format!("strange-{port}.toml"), &text);
+    fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    let mut command = Command::new(program);
+    command.args(["daemon", "--config", &file, "--node", "1", "--state-dir"]).arg(runtime.join("state"));
+    command.env("CONSORT_RUNTIME_DIR", runtime).uid(STRANGER).gid(STRANGER).current_dir("/");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let running = World::begin(command, &["daemon"], None);
+    running.prints("ready");
+    running
+}
+
+/// Sends as the listed user, who has a token and no runtime directory.
+fn send_with_token(program: &Path, temporary: &Path, words: &[&str]) -> Ran {
+    let mut command = Command::new(program);
+    command.arg("send").args(words).arg("hello").env("CONSORT_TOKEN", "secret").env("TMPDIR", temporary);
+    command.env_remove("XDG_RUNTIME_DIR").env_remove("CONSORT_RUNTIME_DIR");
+    command.uid(LISTED).gid(LISTED).current_dir("/").stdin(Stdio::null());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    World::begin(command, words, None).wait()
+}
+
+fn directory(path: PathBuf, mode: u32, user: u32) -> PathBuf {
+    fs::create_dir(&path).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+    chown(&path, Some(user), Some(user)).unwrap();
+    path
+}
+
+#[test]
+fn a_squatter_of_the_runtime_directory_is_shown_no_token_and_sent_nothing() {
+    let Some((world, program)) = open_world() else { return };
+    let temporary = directory(world.path("temporary"), 0o1777, 0);
+    let squatted = directory(temporary.join(format!("consort-{LISTED}")), 0o711, STRANGER);
+    let _daemon = strange_daemon(&world, &program, &squatted, support::free_port());
+    let socket = squatted.join(&world.cluster).join("node-1.sock").display().to_string();
+    let_through(Path::new(&socket).parent().unwrap());
+    let found = send_with_token(&program, &temporary, &[]);
+    let expected = format!("{} may be another user's, who could pose as a daemon there", squatted.display());
+    assert!(found.code == 3 && found.errors.contains(&expected), "{}", found.errors);
+    let named = send_with_token(&program, &temporary, &["--daemon", &socket]);
+    let expected = format!("no token is shown to the daemon at unix:{socket}: it runs as user {STRANGER}");
+    assert!(named.code == 3 && named.errors.contains(&expected), "{}", named.errors);
+}
+
+#[test]
+fn a_daemon_of_a_system_user_is_shown_a_token_in_its_own_directory() {
+    let Some((world, program)) = open_world() else { return };
+    let own = directory(world.path("own"), 0o711, STRANGER);
+    let _daemon = strange_daemon(&world, &program, &own, support::free_port());
+    let socket = own.join(&world.cluster).join("node-1.sock").display().to_string();
+    let shown = send_with_token(&program, &own, &["--daemon", &socket]);
+    assert!(
+        shown.errors.contains("the daemon refused the session: what the client shows is no token"),
+        "{}",
+        shown.errors
+    );
 }

@@ -160,7 +160,8 @@ impl World {
         Self::begin(command, words, input)
     }
 
-    fn begin(mut command: Command, words: &[&str], input: Option<&[u8]>) -> Running {
+    /// Starts a command that was made elsewhere, for example one that runs as another user.
+    pub fn begin(mut command: Command, words: &[&str], input: Option<&[u8]>) -> Running {
         let mut child = command.spawn().unwrap();
         let out = child.stdout.take().map_or_else(|| channel().1, forward);
         let errors = forward(child.stderr.take().unwrap());

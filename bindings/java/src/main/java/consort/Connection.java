@@ -92,6 +92,15 @@ final class Connection implements AutoCloseable {
         return found;
     }
 
+    /** Refuses a daemon at a Unix socket that may not see a token. */
+    void checkUser(String address) throws ConsortException {
+        try {
+            Peer.check(channel, address);
+        } catch (IOException | RuntimeException error) {
+            throw ConsortException.cannotConnect(address, error);
+        }
+    }
+
     private void giveUp() {
         late.set(true);
         close();

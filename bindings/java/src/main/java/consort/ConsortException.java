@@ -10,7 +10,7 @@ public final class ConsortException extends Exception {
     public enum Kind {
         /** An argument is no name, no address or no service. Nothing was done. */
         INVALID,
-        /** Nothing answers there. */
+        /** Nothing answers there, or only a daemon of another user, which is shown no token. */
         CANNOT_CONNECT,
         /** Something answers there, but not as a daemon does. */
         NO_DAEMON,
@@ -122,6 +122,12 @@ public final class ConsortException extends Exception {
                 ? "cannot connect to " + address + " by TLS: " + cause.getMessage()
                 : "cannot connect to " + address + ": " + cause.getMessage() + "; is a daemon running there?";
         return new ConsortException(Kind.CANNOT_CONNECT, Reason.UNKNOWN, new UnknownFate(1, 0), text, cause);
+    }
+
+    /** A daemon of another user, who may have put the socket there to be shown a token. */
+    static ConsortException untrusted(String address, String user) {
+        return of(Kind.CANNOT_CONNECT, "no token is shown to the daemon at " + address + ": it runs as user " + user
+                + ", which is neither this user nor root, nor the only one who may write to the socket's directory");
     }
 
     static ConsortException notWelcome(Reason reason, String said) {

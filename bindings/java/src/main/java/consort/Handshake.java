@@ -51,6 +51,9 @@ record Handshake(Connection connection, Welcome welcome, DataInputStream from) {
 
     private static Handshake greet(Connection connection, String address, Options options) throws ConsortException {
         try {
+            if (!options.token().isEmpty()) {
+                connection.checkUser(address);
+            }
             return greet(connection, address, hello(options, connection.interval()));
         } catch (ConsortException error) {
             ConsortException late = connection.isLate(address);

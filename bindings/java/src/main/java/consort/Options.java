@@ -12,7 +12,10 @@ import javax.net.ssl.SSLContext;
  * @param views whether views of the network are told
  * @param positions whether the position of each message is told, and its sender's incarnation
  * @param within how long connecting may take
- * @param token what proves who the client is, where the daemon asks for it; 160 bytes at most, empty for none
+ * @param token what proves who the client is, where the daemon asks for it; 160 bytes at most, empty for none. At a Unix
+ *     socket it is shown only to a daemon that runs as this user, as root, or as the user who alone may write to the
+ *     socket's directory; with any other daemon, connecting fails as {@code CANNOT_CONNECT}. Finding that out
+ *     needs the module {@code jdk.net}, which each JDK has.
  * @param hostTimeout how long a daemon at a TCP address may be silent before the connection is given up, as
  *     {@code CONNECTION_LOST}: 1 s to 6 h. Its machine has vanished then, or the daemon is stopped for that long. The daemon
  *     says something four times in that time, so that a stop of half of it is never too long. A daemon of an earlier release

@@ -50,6 +50,7 @@ public final class ClientTest {
         run("names and addresses are checked", ClientTest::namesAndAddresses);
         run("a subscriber is given what it asks for", ClientTest::aSubscriber);
         run("a closed client says so", ClientTest::aClosedClient);
+        PeerTest.runAll();
         SilenceTest.runAll();
         SessionTest.runAll();
         TlsTest.runAll();
