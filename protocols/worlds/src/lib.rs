@@ -130,6 +130,9 @@ pub fn run_sessions<E: Simulated>(
         // A message is copied to five servers where it was copied to four clients before.
         let most = bounds.running.entry("delivery_slice_max_bytes");
         most.and_modify(|limit| *limit += message::LARGEST as u64 + 1024);
+        // What daemons had queued was taken before the budget of copies was reached.
+        let queued = bounds.running.get("queued_bytes").map_or(0, |limit| limit * u64::from(plan.nodes));
+        bounds.running.entry("retained_bytes").and_modify(|limit| *limit += queued);
         // Where all retain little, a node that was slow begins again outside of the view.
         bounds.unseen.insert("NV");
     }

@@ -3,6 +3,7 @@ use consort_sim::fault::{Activation, Disk, Fault};
 use consort_sim::machine::{ElectionTouch, OrderBelow, ResumingReaders, RoamingSessions, ServerTouch, Servers};
 use consort_sim::plan::RunPlan;
 use consort_types::NodeId;
+use std::collections::BTreeSet;
 
 /// Which sessions a run of whole nodes has beside its clients.
 #[derive(Clone, Default)]
@@ -80,9 +81,12 @@ impl DrawnSessions {
         self.servers.as_ref().is_some_and(|servers| servers.blackout().is_some())
     }
 
-    /// The plan of a run that has these: where there are servers, everything may crash at once.
+    /// The plan of a run that has these: where there are servers, everything may crash at once, and a majority of the nodes
+    /// is there in the end, because servers wait for it.
     pub fn suited(&self, mut plan: RunPlan) -> RunPlan {
-        let Some((from, long)) = self.servers.as_ref().and_then(Servers::blackout) else { return plan };
+        let Some(servers) = &self.servers else { return plan };
+        keep_majority(&mut plan);
+        let Some((from, long)) = servers.blackout() else { return plan };
         let crash = |node| {
             let fault = Fault::Crash { node: NodeId(node), disk: Disk::Kept, after: 0, stays: false };
             Activation { from, until: from + long, fault }
@@ -90,5 +94,45 @@ impl DrawnSessions {
         plan.faults.extend((0..plan.nodes).map(crash));
         plan.faults.sort_by_key(|begun| begun.from);
         plan
+    }
+}
+
+/// Has nodes come back that were to go for good, where others did and no majority would be left.
+fn keep_majority(plan: &mut RunPlan) {
+    let most = usize::from(plan.nodes.saturating_sub(1)) / 2;
+    let mut gone = BTreeSet::new();
+    for begun in &mut plan.faults {
+        if let Fault::Crash { node, stays, .. } | Fault::Leave { node, stays } = &mut begun.fault
+            && *stays
+        {
+            *stays = gone.len() < most || gone.contains(node);
+            gone.extend(stays.then_some(*node));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use consort_sim::fault::Kinds;
+
+    #[test]
+    fn where_there_are_servers_a_majority_is_there_in_the_end() {
+        let gone = |plan: &RunPlan| {
+            let for_good = plan.faults.iter().filter_map(|begun| match begun.fault {
+                Fault::Crash { node, stays: true, .. } | Fault::Leave { node, stays: true } => Some(node),
+                _ => None,
+            });
+            for_good.collect::<BTreeSet<_>>().len()
+        };
+        let mut kept = 0;
+        for seed in 1..2_000 {
+            let mut plan = RunPlan::draw_whole(seed, &Kinds::all());
+            let (nodes, before) = (usize::from(plan.nodes), gone(&plan));
+            keep_majority(&mut plan);
+            assert!(2 * gone(&plan) < nodes, "seed {seed}: {} of {nodes} go for good", gone(&plan));
+            kept += usize::from(gone(&plan) < before);
+        }
+        assert!(kept > 5, "{kept} plans would have lost their majority");
     }
 }
