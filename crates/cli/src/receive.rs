@@ -1,5 +1,6 @@
 //! `consort receive`: what a group is told, in the one order.
 
+mod escape;
 mod print;
 mod reading;
 
@@ -47,6 +48,8 @@ that all receivers see. Who is in the group goes to the standard error.
   --views          tell of changes among the daemons, too
   --json           print every event as a JSON object on a line
   --quiet          do not print the messages
+  --raw            print control characters of messages as they are, also on a
+                   terminal; without it a terminal shows them as \\n or \\x1b
   --digest         at the end print the SHA-256 of what was received (each
                    message and a line feed, as printed without --json) and
                    the count
@@ -70,6 +73,7 @@ struct Options {
     views: bool,
     json: bool,
     quiet: bool,
+    raw: bool,
     digest: bool,
 }
 
@@ -87,7 +91,7 @@ pub fn main(words: Vec<OsString>) -> Outcome {
     } else {
         options.groups.iter().try_for_each(|group| client.join(group).map(drop)).map_err(ended)?;
     }
-    let mut printer = Printer::new(options.style(), options.digest, options.until.clone());
+    let mut printer = Printer::new(options.style(), options.digest, options.until.clone(), options.raw);
     let mut keeper = options.reading.keeper();
     let outcome = receive(&mut client, &options, deadline, &mut printer, &mut keeper);
     // What was received is told even where it is less than was wanted.
@@ -126,6 +130,7 @@ impl Options {
             "--views" => self.views = true,
             "--json" => self.json = true,
             "--quiet" => self.quiet = true,
+            "--raw" => self.raw = true,
             "--digest" => self.digest = true,
             "--positions" => self.positions = true,
             _ => return Ok(self.wanted.take(option, args)? || self.reading.take(option, args)?),
@@ -256,7 +261,7 @@ mod tests {
             client.multicast(consort::Service::Agreed, std::slice::from_ref(&lobby), b"x").unwrap();
         }
         client.wait_ordered(Duration::from_secs(60)).unwrap();
-        let (mut printer, mut keeper) = (Printer::new(Style::Quiet, false, None), reading::Keeper::default());
+        let (mut printer, mut keeper) = (Printer::new(Style::Quiet, false, None, false), reading::Keeper::default());
         let now = Some(clock::now_ns());
         let ended = receive(&mut client, &options("").unwrap(), now, &mut printer, &mut keeper).unwrap_err();
         assert_eq!((ended.code, printer.count), (Code::Timeout, 0), "five wait, and there is no time for any");

@@ -1,11 +1,13 @@
 //! Events as lines.
+use super::escape::{json_without_controls, without_controls};
 use super::written;
 use crate::failure::{Failure, Outcome, note};
 use consort::{ChangeCause, Event, GroupView, Member, Message, NetworkView, Offer, Primary, ReadingStatus};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, IsTerminal, Stdout, Write};
 
 /// How messages are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,8 @@ impl Style {
 /// Prints events, counts and hashes messages.
 pub struct Printer {
     out: BufWriter<Stdout>,
+    /// Control characters are named, because the output is a terminal's.
+    escapes: bool,
     style: Style,
     digest: Option<Sha256>,
     /// The message that ends it.
@@ -48,11 +52,12 @@ pub struct Printer {
 }
 
 impl Printer {
-    /// As the options say.
-    pub fn new(style: Style, digest: bool, until: Option<Vec<u8>>) -> Self {
+    /// As the options say. What messages say goes to a terminal as it is only where it is to be `raw`.
+    pub fn new(style: Style, digest: bool, until: Option<Vec<u8>>, raw: bool) -> Self {
+        let escapes = !raw && io::stdout().is_terminal();
         let out = BufWriter::with_capacity(1 << 16, io::stdout());
         let digest = digest.then(Sha256::new);
-        Self { out, style, digest, until, open: BTreeMap::new(), count: 0, has_ended: false }
+        Self { out, escapes, style, digest, until, open: BTreeMap::new(), count: 0, has_ended: false }
     }
 
     /// Prints an event.
@@ -98,7 +103,7 @@ impl Printer {
             (true, _) => Ok(()),
             (_, true) => self.line(&offer_as_json(offer)),
             _ => {
-                let text = String::from_utf8_lossy(offer.message.payload());
+                let text = self.text(offer.message.payload()).into_owned();
                 written(writeln!(self.out, "offer {}: {text}", offer.number))
             }
         }
@@ -123,16 +128,31 @@ impl Printer {
             (true, _) => Ok(()),
             (_, true) => self.line(&as_json(message)),
             _ if self.style == Style::Placed => {
-                let text = String::from_utf8_lossy(message.payload());
+                let text = self.text(message.payload()).into_owned();
                 let (node, place) = (message.sender().0, place(message));
                 written(writeln!(self.out, "{place} {node}/{}: {text}", message.sender_name()))
+            }
+            _ if self.escapes => {
+                let text = self.text(message.payload()).into_owned();
+                written(writeln!(self.out, "{text}"))
             }
             _ => written(self.out.write_all(message.payload()).and_then(|()| self.out.write_all(b"\n"))),
         }
     }
 
     fn line(&mut self, value: &Value) -> Outcome {
-        written(writeln!(self.out, "{value}"))
+        match self.escapes {
+            true => written(writeln!(self.out, "{}", json_without_controls(&value.to_string()))),
+            false => written(writeln!(self.out, "{value}")),
+        }
+    }
+
+    fn text<'a>(&self, payload: &'a [u8]) -> Cow<'a, str> {
+        match String::from_utf8_lossy(payload) {
+            Cow::Borrowed(text) if self.escapes => without_controls(text),
+            Cow::Owned(text) if self.escapes => Cow::Owned(without_controls(&text).into_owned()),
+            text => text,
+        }
     }
 
     /// Shows everything printed so far.

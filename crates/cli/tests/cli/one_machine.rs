@@ -2,8 +2,10 @@
 
 use crate::support::{self, World, free_port};
 use rustix::process::Signal;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::process::Stdio;
 
 fn lines(prefix: &str, count: usize) -> String {
     (1..=count).map(|line| format!("{prefix} {line}\n")).collect()
@@ -444,4 +446,32 @@ fn a_daemon_whose_output_nobody_reads_serves() {
     daemon.says("serving");
     support::wait_until("it serves", || world.run(&["status", "--cluster", &world.cluster]).code == 0);
     daemon.kill();
+}
+
+/// What `receive` prints of a message on a terminal.
+fn on_a_terminal(world: &World, more: &[&str], message: &str) -> String {
+    let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+    grantpt(&terminal).unwrap();
+    unlockpt(&terminal).unwrap();
+    let name = ptsname(&terminal, Vec::new()).unwrap();
+    let side = std::fs::File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let words = [&["receive", "--group", "g", "--count", "1"], more].concat();
+    let mut receiver = world.start_into(&words, Stdio::from(side));
+    support::wait_until("it has joined", || world.run(&["groups", "g"]).code == 0);
+    assert_eq!(world.run(&["send", "--group", "g", message]).code, 0);
+    assert_eq!(receiver.wait().code, 0);
+    let (mut terminal, mut printed) = (std::fs::File::from(terminal), [0; 4096]);
+    let n = terminal.read(&mut printed).unwrap();
+    String::from_utf8_lossy(&printed[..n]).into_owned()
+}
+
+#[test]
+fn a_terminal_is_shown_no_control_character_of_a_message_unless_that_is_wanted() {
+    let world = World::new();
+    let _daemon = world.daemon(&[]);
+    let message = "clear\u{1b}[2Jand\nlie";
+    assert_eq!(on_a_terminal(&world, &[], message), "clear\\x1b[2Jand\\nlie\r\n");
+    assert_eq!(on_a_terminal(&world, &["--raw"], message), "clear\u{1b}[2Jand\r\nlie\r\n");
+    let json = on_a_terminal(&world, &["--json"], "title\u{9b}0m");
+    assert!(json.contains("title\\u009b0m") && !json.contains('\u{9b}'), "{json}");
 }
