@@ -5,7 +5,7 @@ use crate::async_stream::AsyncStream;
 use crate::async_timer::Timer;
 use crate::inbox::EventReader;
 use crate::outbox::{Outgoing, SendBuffer};
-use crate::owner;
+use crate::owner::check_peer;
 use crate::reading;
 use crate::shared::SessionState;
 use crate::{
@@ -93,7 +93,9 @@ impl AsyncClient {
     async fn open(address: &Address, options: &ConnectOptions, silence: Option<Duration>) -> Result<Self, Error> {
         let failed = |source| Error::Connect { address: address.clone(), source };
         let (mut stream, problem) = AsyncStream::connect(address, options).await.map_err(failed)?;
-        owner::check(stream.descriptor(), address, options)?;
+        if options.token.is_some() {
+            check_peer(stream.descriptor(), address)?;
+        }
         let offer = if options.shares_memory_at(address) { transport::offer() } else { None };
         let introduced = stream.introduce(&options.hello(silence), offer).await;
         introduced.map_err(|source| problem.explain(address, failed(source)))?;

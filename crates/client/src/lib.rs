@@ -104,7 +104,7 @@ pub use error::{Error, OptionError};
 pub use event::{Event, Shown};
 pub use options::ConnectOptions;
 pub use origin::Origin;
-pub use owner::owner_of;
+pub use owner::{check_peer, owner_of};
 pub use reading::{Bookmark, ReadFrom};
 pub use receiver::Receiver;
 pub use sender::Sender;

@@ -1,11 +1,12 @@
 //! Who alone decides what is in a directory, so that no other user poses as a daemon there.
-use crate::{Address, ConnectOptions, Error};
+use crate::{Address, Error};
 use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use std::ffi::OsString;
 use std::fs::{Metadata, metadata, read_link, symlink_metadata};
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -21,6 +22,9 @@ pub fn owner_of(directory: &Path) -> io::Result<Option<u32>> {
     let owner = metadata(directory)?.uid();
     let mut at = PathBuf::from("/");
     let mut about = symlink_metadata(&at)?;
+    if !is_known(about.uid()) {
+        return Ok(None);
+    }
     let mut links = 0;
     let mut left = names(&std::path::absolute(directory)?);
     while let Some(name) = left.pop() {
@@ -71,13 +75,19 @@ fn is_known(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
-/// Whether a token may be shown over a connection that has come about.
-pub(crate) fn check(socket: impl AsFd, address: &Address, options: &ConnectOptions) -> Result<(), Error> {
-    let (Address::Unix(path), Some(_)) = (address, &options.token) else { return Ok(()) };
+/// Checks that a token may be shown over a connection to a daemon, for those who speak its protocol themselves.
+///
+/// # Errors
+/// [`Error::Untrusted`]: at a Unix socket another user's process listens, and that user does not alone decide what is in the
+/// socket's directory. [`Error::Connect`] where that cannot be found out.
+pub fn check_peer(socket: impl AsFd, address: &Address) -> Result<(), Error> {
+    let Address::Unix(path) = address else { return Ok(()) };
     let failed = |source| Error::Connect { address: address.clone(), source };
     let user = socket_peercred(socket).map_err(|error| failed(error.into()))?.uid.as_raw();
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if is_known(user) || owner_of(directory).map_err(failed)? == Some(user) {
+    // An abstract socket is in no directory: any user may have bound it.
+    let is_abstract = path.as_os_str().as_bytes().first() == Some(&0);
+    if is_known(user) || !is_abstract && owner_of(directory).map_err(failed)? == Some(user) {
         return Ok(());
     }
     Err(Error::Untrusted { address: address.clone(), user })

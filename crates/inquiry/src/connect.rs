@@ -4,6 +4,7 @@ use crate::failure::{Code, Failure, Outcome, note};
 use crate::runtime_dir::{self, Card};
 use consort::{Address, Client, ClientTls, ConnectOptions, Error};
 use consort_types::GroupName;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// Which daemon is wanted.
@@ -65,10 +66,7 @@ impl Wanted {
             return Ok(found);
         }
         let message = match all[..] {
-            [] => format!(
-                "no daemon runs on this machine (none in {}); start one with `consort daemon`",
-                runtime.display()
-            ),
+            [] => nothing_runs(&runtime),
             _ => format!("no such daemon runs on this machine, but {}; start one with `consort daemon`", list(&all)),
         };
         Err(Failure::new(message).with(Code::NoDaemon))
@@ -97,16 +95,24 @@ impl Wanted {
 
 /// Refuses a runtime directory in which another user could pose as a daemon, and be sent tokens and messages.
 fn check_owner(runtime: &Path) -> Outcome {
-    match consort::owner_of(runtime) {
-        Ok(None) => Err(Failure::new(format!(
+    // One that is named may be that of another user's daemons.
+    let is_named = std::env::var_os(runtime_dir::VARIABLE).is_some();
+    let own = [0, rustix::process::geteuid().as_raw()];
+    let message = match consort::owner_of(runtime) {
+        Ok(Some(owner)) if is_named || own.contains(&owner) => return Ok(()),
+        Ok(_) => format!(
             "{} may be another user's, who could pose as a daemon there; remove it, or name another by {}",
             runtime.display(),
             runtime_dir::VARIABLE
-        ))
-        .with(Code::NoDaemon)),
-        // Where there is none no daemon runs.
-        Ok(Some(_)) | Err(_) => Ok(()),
-    }
+        ),
+        Err(error) if error.kind() == ErrorKind::NotFound => nothing_runs(runtime),
+        Err(error) => format!("cannot look at {}: {error}", runtime.display()),
+    };
+    Err(Failure::new(message).with(Code::NoDaemon))
+}
+
+fn nothing_runs(runtime: &Path) -> String {
+    format!("no daemon runs on this machine (none in {}); start one with `consort daemon`", runtime.display())
 }
 
 /// Connects, or says who does not answer.

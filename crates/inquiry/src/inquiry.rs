@@ -8,6 +8,7 @@ use consort_session::{Inquirer, Member, Reply};
 use consort_types::{ClientId, GroupName, MemberId, NodeId};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -45,9 +46,15 @@ impl Inquiry {
     /// Connects to a daemon.
     pub fn open(address: &Address) -> Outcome<Self> {
         let tls = connect::shown_tls()?;
-        let stream = open(address, tls.as_ref())
-            .map_err(|error| connect::absent(&format!("cannot connect to {address}: {error};")))?;
-        let (address, inquirer) = (address.clone(), Inquirer::showing(connect::shown_token()));
+        let absent = |error| connect::absent(&format!("cannot connect to {address}: {error};"));
+        let socket = address.dial(PATIENCE).map_err(absent)?;
+        let token = connect::shown_token();
+        if token.is_some() {
+            let checked = consort::check_peer(&socket, address);
+            checked.map_err(|error| Failure::new(error.to_string()).with(Code::NoDaemon))?;
+        }
+        let stream = open(socket, address, tls.as_ref()).map_err(absent)?;
+        let (address, inquirer) = (address.clone(), Inquirer::showing(token));
         let mut inquiry = Self { address, stream, inquirer, node: NodeId(0), own: ClientId(0) };
         match inquiry.hear()? {
             Reply::Welcome(welcome) => (inquiry.node, inquiry.own) = (welcome.daemon.node, welcome.client),
@@ -199,8 +206,7 @@ impl Inquiry {
     }
 }
 
-fn open(address: &Address, tls: Option<&ClientTls>) -> io::Result<Box<dyn Stream>> {
-    let connection = address.dial(PATIENCE)?;
+fn open(connection: OwnedFd, address: &Address, tls: Option<&ClientTls>) -> io::Result<Box<dyn Stream>> {
     let connection = match (address, tls) {
         (Address::Tcp { host, .. }, Some(tls)) => tls.bridge(connection.into(), host, PATIENCE)?.stream.into(),
         _ => connection,

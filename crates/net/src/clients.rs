@@ -407,11 +407,21 @@ impl ClientConnections {
     /// Closes the connections of those that took too long to read their last bytes, or of any that read them where others find no
     /// room, a few at a time.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<ClientId> {
-        let crowded = self.open.len() >= self.most && self.acceptors.iter().any(|acceptor| acceptor.ready);
-        let late = self.leaving.iter().filter(|(_, until)| **until <= now || crowded);
+        let crowded = self.is_full() && self.acceptors.iter().any(|acceptor| acceptor.ready);
+        let late = self.leaving.iter().filter(|(id, until)| **until <= now || crowded && self.has_been_told(**id));
         let late: Vec<_> = late.map(|(id, _)| *id).take(EXPIRES).collect();
         late.iter().for_each(|id| drop(self.forget(*id)));
         late
+    }
+
+    /// No connection more is accepted.
+    pub(super) fn is_full(&self) -> bool {
+        self.open.len() >= self.most
+    }
+
+    /// Whether a client on its way out has its last bytes, or has never said anything.
+    pub(super) fn has_been_told(&self, id: ClientId) -> bool {
+        self.open.get(&id).is_none_or(|client| client.is_new || client.farewell == CloseStage::Lingering)
     }
 
     /// When [`Self::expire`], [`Self::vanished`] or [`Self::accept`] has something to do without an event.

@@ -152,13 +152,27 @@ impl Sessions {
 
     /// Whether there is room for a client. Others that have said no hello yet go for it, the oldest first.
     fn makes_room(&mut self, client: ClientId, asks: bool) -> bool {
-        while !self.has_place(asks) {
-            let silent = self.silent.iter().map(|(_, silent)| *silent).find(|silent| *silent != client);
-            let Some(silent) = silent else { return false };
-            let text = "no hello yet, and others need the room".to_owned();
-            self.end(silent, &Disconnect::new(DisconnectReason::Silent, text));
+        // One of Spread that has a name is about to be admitted.
+        let is_silent = |other: &ClientId| {
+            *other != client && self.all.get(other).is_some_and(|entry| entry.session.named().is_none())
+        };
+        let silent: Vec<_> = if self.has_place(asks) {
+            Vec::new()
+        } else {
+            self.silent.iter().map(|(_, other)| *other).filter(is_silent).collect()
+        };
+        // Where those that have said hello take all room, nothing is won.
+        if !asks && self.served.saturating_sub(silent.len()) > self.limits.clients_most {
+            return false;
         }
-        true
+        for other in silent {
+            if self.has_place(asks) {
+                break;
+            }
+            let text = "no hello yet, and others need the room".to_owned();
+            self.end(other, &Disconnect::new(DisconnectReason::Silent, text));
+        }
+        self.has_place(asks)
     }
 
     fn has_place(&self, asks: bool) -> bool {

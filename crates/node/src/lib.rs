@@ -424,11 +424,11 @@ impl<E: Engine> Node<E> {
         let (paused, asking) = (self.clients.has_paused(), self.clients.has_asking());
         let leaves = self.clients.has_leaving() && self.next_leaving().is_some() || self.rights.has_expulsions();
         let asks = asking && !self.has_answered_enough();
-        let waits = paused || leaves || asks || self.clients.next_hold().is_some() || self.keys.has_to_say();
-        if self.has_to_tell() || self.has_to_read() || !self.full && waits {
+        let waits = paused || leaves || self.clients.next_hold().is_some() || self.keys.has_to_say();
+        if self.has_to_tell() || self.has_to_read() || asks || !self.full && waits {
             return Some(self.now);
         }
-        let answers = (!self.full && asking).then(|| self.next_answers());
+        let answers = asking.then(|| self.next_answers());
         let others = [
             self.engine.poll_timeout(),
             self.clients.next_silent(),

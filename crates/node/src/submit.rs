@@ -180,6 +180,10 @@ impl<E: Engine> Node<E> {
         if self.tell_topics() {
             return true;
         }
+        // Answers need no room in the order.
+        if self.serve_asking() {
+            return true;
+        }
         if self.full {
             return false;
         }
@@ -206,15 +210,21 @@ impl<E: Engine> Node<E> {
         if said || self.retention.has_to_say() && self.say_reads() {
             return true;
         }
-        let next = match self.clients.next_paused() {
-            None if !self.has_answered_enough() => self.clients.next_asking(),
-            next => next,
-        };
-        let Some(client) = next else { return false };
+        let Some(client) = self.clients.next_paused() else { return false };
+        self.serve_again(client);
+        true
+    }
+
+    /// Goes on with the next client that is owed answers, if this slice has room for them.
+    fn serve_asking(&mut self) -> bool {
+        let next = if self.has_answered_enough() { None } else { self.clients.next_asking() };
+        next.map(|client| self.serve_again(client)).is_some()
+    }
+
+    fn serve_again(&mut self, client: ClientId) {
         if self.serve(client) == Reading::Go {
             self.effects.push_back(Effect::ReadAgain { client });
         }
-        true
     }
 
     fn on_hello(&mut self, client: ClientId, chosen: Option<ClientName>) {

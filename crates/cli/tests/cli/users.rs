@@ -98,10 +98,10 @@ fn strange_daemon(world: &World, program: &Path, runtime: &Path, port: u16) -> R
     running
 }
 
-/// Sends as the listed user, who has a token and no runtime directory.
-fn send_with_token(program: &Path, temporary: &Path, words: &[&str]) -> Ran {
+/// Runs a command as the listed user, who has a token and no runtime directory.
+fn run_with_token(program: &Path, temporary: &Path, words: &[&str]) -> Ran {
     let mut command = Command::new(program);
-    command.arg("send").args(words).arg("hello").env("CONSORT_TOKEN", "secret").env("TMPDIR", temporary);
+    command.args(words).env("CONSORT_TOKEN", "secret").env("TMPDIR", temporary);
     command.env_remove("XDG_RUNTIME_DIR").env_remove("CONSORT_RUNTIME_DIR");
     command.uid(LISTED).gid(LISTED).current_dir("/").stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,12 +123,14 @@ fn a_squatter_of_the_runtime_directory_is_shown_no_token_and_sent_nothing() {
     let _daemon = strange_daemon(&world, &program, &squatted, support::free_port());
     let socket = squatted.join(&world.cluster).join("node-1.sock").display().to_string();
     let_through(Path::new(&socket).parent().unwrap());
-    let found = send_with_token(&program, &temporary, &[]);
-    let expected = format!("{} may be another user's, who could pose as a daemon there", squatted.display());
-    assert!(found.code == 3 && found.errors.contains(&expected), "{}", found.errors);
-    let named = send_with_token(&program, &temporary, &["--daemon", &socket]);
-    let expected = format!("no token is shown to the daemon at unix:{socket}: it runs as user {STRANGER}");
-    assert!(named.code == 3 && named.errors.contains(&expected), "{}", named.errors);
+    let here = format!("{} may be another user's, who could pose as a daemon there", squatted.display());
+    let there = format!("no token is shown to the daemon at unix:{socket}: it runs as user {STRANGER}");
+    for words in [&["send", "hello"][..], &["status"], &["groups"]] {
+        let found = run_with_token(&program, &temporary, words);
+        assert!(found.code == 3 && found.errors.contains(&here), "{words:?}: {}", found.errors);
+        let named = run_with_token(&program, &temporary, &[words, &["--daemon", &socket]].concat());
+        assert!(named.code == 3 && named.errors.contains(&there), "{words:?}: {}", named.errors);
+    }
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn a_daemon_of_a_system_user_is_shown_a_token_in_its_own_directory() {
     let own = directory(world.path("own"), 0o711, STRANGER);
     let _daemon = strange_daemon(&world, &program, &own, support::free_port());
     let socket = own.join(&world.cluster).join("node-1.sock").display().to_string();
-    let shown = send_with_token(&program, &own, &["--daemon", &socket]);
+    let shown = run_with_token(&program, &own, &["send", "hello", "--daemon", &socket]);
     assert!(
         shown.errors.contains("the daemon refused the session: what the client shows is no token"),
         "{}",

@@ -91,12 +91,14 @@ impl ClientConnections {
     }
 
     fn accept_at(&mut self, acceptor: usize, now: Instant) -> io::Result<Option<ClientStream>> {
-        let crowded = self.open.len() >= self.most;
+        let crowded = self.is_full();
+        // Else the next turn makes room.
+        let waits = crowded && !self.leaving.keys().any(|id| self.has_been_told(*id));
         let acceptor = &mut self.acceptors[acceptor];
         if !acceptor.ready || acceptor.closed_until.is_some_and(|until| now < until) {
             return Ok(None);
         }
-        acceptor.closed_until = crowded.then(|| now + CLOSED_FOR);
+        acceptor.closed_until = waits.then(|| now + CLOSED_FOR);
         if crowded {
             return Ok(None);
         }

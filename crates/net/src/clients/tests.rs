@@ -248,16 +248,19 @@ fn with_as_many_connections_as_there_may_be_nobody_is_accepted_until_one_ends() 
 }
 
 #[test]
-fn where_another_finds_no_room_those_on_their_way_out_go_at_once() {
+fn where_another_finds_no_room_those_on_their_way_out_that_said_nothing_go_at_once() {
     let mut bench = Bench::new();
-    bench.clients.most = 2;
-    let (_one, first) = bench.connect();
-    let (_other, _) = bench.connect();
-    bench.clients.dismiss(first, NOW);
-    assert!(bench.clients.expire(NOW).is_empty(), "no other client waits");
+    bench.clients.most = 3;
+    let (_silent, silent) = bench.connect();
+    let (mut speaks, spoke) = bench.connect();
+    speaks.write_all(&[5; 100]).unwrap();
+    bench.hear(|heard| bytes_of(heard, spoke) == 100);
+    [silent, spoke].into_iter().for_each(|id| bench.clients.dismiss(id, NOW));
+    assert!(bench.clients.expire(NOW).is_empty(), "there is room for another");
+    let _third = bench.connect();
     let _waiting = UnixStream::connect(bench.folder.path().join("socket")).unwrap();
     bench.wait();
-    assert_eq!(bench.clients.expire(NOW), [first]);
+    assert_eq!(bench.clients.expire(NOW), [silent], "the other one is still to read why it goes");
     assert_eq!(bench.clients.accept(NOW, &mut bench.counters).len(), 1);
 }
 
