@@ -96,7 +96,7 @@ impl Wanted {
 /// Refuses a runtime directory in which another user could pose as a daemon, and be sent tokens and messages.
 fn check_owner(runtime: &Path) -> Outcome {
     // One that is named may be that of another user's daemons.
-    let is_named = std::env::var_os(runtime_dir::VARIABLE).is_some();
+    let is_named = std::env::var_os(runtime_dir::VARIABLE).is_some_and(|value| !value.is_empty());
     let own = [0, rustix::process::geteuid().as_raw()];
     let message = match consort::owner_of(runtime) {
         Ok(Some(owner)) if is_named || own.contains(&owner) => return Ok(()),

@@ -63,6 +63,9 @@ impl<E: Engine> Node<E> {
 
     /// Goes on with the list that a client is owed, if it is owed one; false where it takes another slice.
     pub(crate) fn list_on(&mut self, client: ClientId) -> bool {
+        if self.scans.is_empty() {
+            return true;
+        }
         if self.clients.get(client).is_none_or(|session| session.is_closed()) {
             self.scans.remove(&client);
         }
