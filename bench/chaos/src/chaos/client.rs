@@ -18,9 +18,9 @@ const TURN: Duration = Duration::from_millis(10);
 const AGAIN: Duration = Duration::from_millis(20);
 /// How long a connection or an answer may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long nothing may be heard of its daemon over TCP. Daemons are stopped for 2 s, which ends such a session by default,
-/// and whoever judges an order wants to see it whole.
-const SILENCE: Duration = Duration::from_secs(5);
+/// How long nothing may be heard of its daemon over TCP. Daemons are stopped for 2 s in a storm, which ends such a session by
+/// default, and behind it for 5 s and longer, until they have been asked. Whoever judges an order wants to see it whole.
+const SILENCE: Duration = Duration::from_secs(15);
 /// How many messages a client sends in a second of storm, in the mean.
 const RATE: f64 = 25.0;
 /// How many it sends as last words.
