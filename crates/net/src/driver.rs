@@ -88,7 +88,8 @@ pub fn run<E: Engine>(sockets: Sockets, node: Node<E>, stop: Stop) -> Result<(),
     driver.node.start(driver.now, &records);
     driver.take_advice()?;
     while driver.turn()? {}
-    let restart = driver.restart.take();
+    // One that was asked to leave is not started again: the next incarnation knows nothing of that.
+    let restart = driver.restart.take().filter(|_| !driver.leaving);
     driver.take_leave(&farewell(restart.as_ref()))?;
     restart.map_or(Ok(()), Err)
 }

@@ -209,6 +209,16 @@ fn a_stop_tells_clients_and_leaves_no_socket_file() {
 }
 
 #[test]
+fn a_node_that_was_asked_to_leave_ends_though_its_incarnation_ends_first() {
+    let Some(cluster) = Cluster::start(RELIABLE) else { return };
+    let mut client = cluster.connect(0);
+    client.join();
+    // It asserts that no node is to be started again.
+    cluster.stop();
+    assert_eq!(client.farewell().as_deref(), Some("stopping"));
+}
+
+#[test]
 fn a_client_that_sends_garbage_is_told_why_and_disturbs_nobody() {
     let Some(cluster) = Cluster::start(QUIET) else { return };
     for connect in [Cluster::connect, Cluster::connect_by_tcp] {

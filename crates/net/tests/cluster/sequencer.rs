@@ -298,8 +298,10 @@ impl Engine for Sequencer {
 
     fn annotate(&mut self, _annotation: Bytes) {}
 
+    /// Over reliable links it misses something while it leaves, as an engine may.
     fn leave(&mut self, _now: Instant) {
-        self.outputs.push_back(Output::Left);
+        let restart = Output::Restart { cause: "it missed something".into(), records: Vec::new(), exceed: None };
+        self.outputs.push_back(if self.reliable { restart } else { Output::Left });
     }
 
     fn resume(&mut self, _now: Instant, _view: ViewId) {
