@@ -152,15 +152,14 @@ impl Sessions {
 
     /// Whether there is room for a client. Others that have said no hello yet go for it, the oldest first.
     fn makes_room(&mut self, client: ClientId, asks: bool) -> bool {
+        if self.has_place(asks) {
+            return true;
+        }
         // One of Spread that has a name is about to be admitted.
         let is_silent = |other: &ClientId| {
             *other != client && self.all.get(other).is_some_and(|entry| entry.session.named().is_none())
         };
-        let silent: Vec<_> = if self.has_place(asks) {
-            Vec::new()
-        } else {
-            self.silent.iter().map(|(_, other)| *other).filter(is_silent).collect()
-        };
+        let silent: Vec<_> = self.silent.iter().map(|(_, other)| *other).filter(is_silent).collect();
         // Where those that have said hello take all room, nothing is won.
         if !asks && self.served.saturating_sub(silent.len()) > self.limits.clients_most {
             return false;

@@ -19,7 +19,7 @@ const AGAIN: Duration = Duration::from_millis(20);
 /// How long a connection or an answer may take before it is tried again.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long nothing may be heard of its daemon over TCP. Daemons are stopped for 2 s in a storm, which ends such a session by
-/// default, and behind it for 5 s and longer, until they have been asked. Whoever judges an order wants to see it whole.
+/// default, and behind it for 5 s and longer, until they have been asked. An order is judged as a whole.
 const SILENCE: Duration = Duration::from_secs(15);
 /// How many messages a client sends in a second of storm, in the mean.
 const RATE: f64 = 25.0;

@@ -1,6 +1,5 @@
 //! What a message says, on a terminal: it must not move the cursor, change a title, or pass for other lines.
 use std::borrow::Cow;
-use std::fmt::Write;
 
 /// A text in which control characters are named: `\n`, `\t`, `\x1b`, `\u{9b}`.
 pub fn without_controls(text: &str) -> Cow<'_, str> {
@@ -9,28 +8,19 @@ pub fn without_controls(text: &str) -> Cow<'_, str> {
     }
     let mut shown = String::with_capacity(text.len() + 8);
     for character in text.chars() {
-        let written = match character {
-            '\n' | '\t' | '\r' => write!(shown, "{}", character.escape_default()),
-            control if control.is_ascii_control() => write!(shown, "\\x{:02x}", u32::from(control)),
-            control if control.is_control() => write!(shown, "{}", control.escape_unicode()),
-            plain => write!(shown, "{plain}"),
-        };
-        debug_assert!(written.is_ok(), "a string takes all");
+        match u8::try_from(character) {
+            Ok(byte) if byte.is_ascii_control() => shown.extend(std::ascii::escape_default(byte).map(char::from)),
+            Ok(_) if character.is_control() => shown.extend(character.escape_unicode()),
+            _ => shown.push(character),
+        }
     }
     Cow::Owned(shown)
 }
 
 /// The same in JSON, which names only some of them itself.
 pub fn json_without_controls(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    for character in json.chars() {
-        let written = match character.is_control() {
-            true => write!(shown, "\\u{:04x}", u32::from(character)),
-            false => write!(shown, "{character}"),
-        };
-        debug_assert!(written.is_ok(), "a string takes all");
-    }
-    shown
+    let named = |character: char| format!("\\u{:04x}", u32::from(character));
+    json.chars().map(|it| if it.is_control() { named(it) } else { it.to_string() }).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `consort groups` and `consort clients` with real daemons.
 
-use crate::support::{self, World, free_port};
+use crate::support::{self, Daemon, World, free_port};
 use serde_json::Value;
 
 fn json(world: &World, words: &[&str]) -> Value {
@@ -67,22 +67,20 @@ fn clients_are_listed_with_listener_state_and_what_waits() {
     assert!(ran.out.starts_with("CLUSTER  NODE  NAME") && ran.out.lines().count() == 4, "{}", ran.out);
 }
 
+/// A daemon with these settings of its clients.
+fn daemon_with(world: &World, clients: &str) -> Daemon {
+    let (cluster, port) = (&world.cluster, free_port());
+    let node = format!("[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"");
+    let text = format!("cluster = \"{cluster}\"\nmulticast = \"off\"\n{node}\n[clients]\n{clients}\n");
+    world.daemon_as(&["daemon", "--config", &world.write("clients.toml", &text)])
+}
+
 #[test]
 fn connections_that_say_nothing_keep_nobody_out() {
     let world = World::new();
-    let (port, tcp) = (free_port(), format!("127.0.0.1:{}", free_port()));
-    let file = world.write(
-        "silent.toml",
-        &format!(
-            "cluster = \"{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n[clients]\nmost = 20\nlisten = [\"{tcp}\"]\n",
-            world.cluster
-        ),
-    );
-    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
-    let mut silent = Vec::new();
-    for _ in 0..150 {
-        silent.push(std::net::TcpStream::connect(&tcp).unwrap());
-    }
+    let tcp = format!("127.0.0.1:{}", free_port());
+    let _daemon = daemon_with(&world, &format!("most = 20\nlisten = [\"{tcp}\"]"));
+    let silent: Vec<_> = (0..150).map(|_| std::net::TcpStream::connect(&tcp).unwrap()).collect();
     let began = std::time::Instant::now();
     let words = ["send", "--group", "g", "--timeout", "5s", "hello"];
     for words in [&words[..], &["status"], &[&words[..], &["--daemon", &tcp]].concat()] {
@@ -95,15 +93,7 @@ fn connections_that_say_nothing_keep_nobody_out() {
 #[test]
 fn a_daemon_whose_places_are_taken_still_answers_who_only_asks() {
     let world = World::new();
-    let port = free_port();
-    let file = world.write(
-        "full.toml",
-        &format!(
-            "cluster = \"{}\"\nmulticast = \"off\"\n[[node]]\nid = 1\naddress = \"127.0.0.1:{port}\"\n[clients]\nmost = 1\n",
-            world.cluster
-        ),
-    );
-    let _daemon = world.daemon_as(&["daemon", "--config", &file]);
+    let _daemon = daemon_with(&world, "most = 1");
     let first = world.start(&["receive", "--group", "orders"], None);
     first.says("1 member");
     let refused = world.run(&["send", "hello"]);

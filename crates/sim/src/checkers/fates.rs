@@ -1,6 +1,6 @@
 //! PF: what a session is told of its sends is true, and stays so. What it took as ordered is never forgotten while enough
-//! daemons remember (E08): a producer that is opened later knows of it. No send has two fates. No number is settled for two sends. In the
-//! end all sends have their fate, where a view counts.
+//! daemons remember (E08): a producer that is opened later knows of it. No send has two fates. No number is settled for two
+//! sends. In the end all sends have their fate, where a view counts.
 use super::history::History;
 use super::{Checker, PromiseRule, PromisedOrder, Verdict};
 use crate::message::Process;

@@ -54,7 +54,7 @@ impl History {
                     self.views.entry(place).or_insert_with(|| view.members.clone());
                 }
             }
-            Occurrence::Primary(view) if self.primary.insert(*view) => {
+            Occurrence::Primary(view) if self.primary.insert(*view) && self.one_order => {
                 let members = self.views.get(&(view.number, incarnation));
                 self.current.retain(|other| members.is_some_and(|members| members.contains(other)));
                 self.lapse_where_too_few_remember();

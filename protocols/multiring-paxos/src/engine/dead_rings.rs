@@ -91,16 +91,11 @@ impl MultiRingPaxos {
     /// lasted long enough for this node to leave the ring, if it does not need it.
     fn has_lost_majority(&self, ring: RingId, now: Instant) -> bool {
         let lasts = |(_, since): &(_, Instant)| now.since(*since) >= self.config.paxos.lease;
-        let Some(global) =
-            self.rings.get(&self.config.global).filter(|_| self.dead_rings.get(&ring).is_some_and(lasts))
-        else {
-            return false;
-        };
-        let ring = self.config.rings.iter().find(|other| other.id == ring);
-        ring.is_some_and(|ring| {
-            let reached = ring.acceptors.iter().filter(|node| global.reaches(**node, now)).count();
-            reached <= ring.acceptors.len() / 2
-        })
+        let is_dead = self.dead_rings.get(&ring).is_some_and(lasts);
+        let settings = self.config.rings.iter().find(|other| other.id == ring);
+        let (Some(global), Some(settings)) = (self.rings.get(&self.config.global), settings) else { return false };
+        let reached = settings.acceptors.iter().filter(|node| global.reaches(**node, now)).count();
+        is_dead && reached <= settings.acceptors.len() / 2
     }
 
     /// Whether the merge has come to the last view that is decided.
