@@ -92,6 +92,25 @@ pub(crate) fn read_secret(path: &Path, kind: &str, writer: &str) -> Outcome<Stri
     Ok(text)
 }
 
+/// Refuses a file of rules that others than root and the daemon's user may write: they would decide what clients may do.
+pub(crate) fn check_writers(file: &fs::Metadata, path: &Path) -> Outcome {
+    let (mode, user, group) = (file.mode() & 0o7777, file.uid(), file.gid());
+    let reader = Reader::own();
+    let name = path.display();
+    if user != 0 && user != reader.user {
+        return Err(Failure::usage(format!(
+            "the rules in {name} belong to user {user}, who could change them; `chown` the file to root or the daemon's user"
+        )));
+    }
+    if mode & 0o002 != 0 || mode & 0o020 != 0 && !reader.groups.contains(&group) {
+        return Err(Failure::usage(format!(
+            "the rules in {name} may be changed by others (mode {mode:04o}, group {group}); `chmod go-w {name}`, and see \
+             that they say what you wrote"
+        )));
+    }
+    Ok(())
+}
+
 /// Who asks for a file: its user and all its groups.
 struct Reader {
     user: u32,

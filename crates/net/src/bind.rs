@@ -60,6 +60,19 @@ pub(crate) struct NetworkSockets {
     pub(crate) filters_sources: bool,
 }
 
+/// A listener, where it is needed. Spread's Unix socket is in a directory that all users share: a process that has taken its
+/// name disturbs only those clients that look for it there.
+fn listen((address, dialect): (&ListenAddress, Dialect)) -> Option<Result<(Listener, Dialect), BindError>> {
+    match Listener::open(address, dialect) {
+        Ok(listener) => Some(Ok((listener, dialect))),
+        Err(error) if dialect == Dialect::Spread && matches!(address, ListenAddress::Unix(_)) => {
+            tracing::warn!(%error, "Spread clients are not served at this socket; those at the TCP port are");
+            None
+        }
+        Err(error) => Some(Err(error)),
+    }
+}
+
 impl Sockets {
     /// Binds everything that `options` names.
     ///
@@ -74,8 +87,7 @@ impl Sockets {
         let links = if options.links { options.own().map(|own| links::listen(own.token)).transpose()? } else { None };
         let native = options.listeners.iter().map(|address| (address, Dialect::Native));
         let all = native.chain(options.spread_listeners.iter().map(|address| (address, Dialect::Spread)));
-        let open = |(address, dialect)| Listener::open(address, dialect).map(|listener| (listener, dialect));
-        let mut listeners = all.map(open).collect::<Result<Vec<_>, _>>()?;
+        let mut listeners = all.filter_map(listen).collect::<Result<Vec<_>, _>>()?;
         if !options.users.is_empty() {
             listeners.iter_mut().try_for_each(|(listener, _)| listener.admit_all())?;
         }

@@ -251,7 +251,7 @@ impl<E: Engine> Driver<E> {
         let mut clients =
             ClientConnections::new(wake.registry().try_clone()?, listeners, users, FIRST_LISTENER..FIRST_CLIENT)?;
         clients.allow_sharing(options.shared_memory);
-        clients.allow(node.clients_most());
+        clients.allow(node.places());
         clients.give_hosts(options.client_host_timeout);
         let driver = Self {
             now: clock.now(),

@@ -21,11 +21,12 @@ use consort_session::listing::{Connection, Transport};
 use consort_session::{ClientName, Disconnect, DisconnectReason, Limits, Pool, Refusal};
 use consort_types::{ClientId, Instant, MemberId, NodeId};
 use consort_wire::Bytes;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::{Bound, Range};
 
-/// So many places are kept for those that only ask, such as `consort status`, beside those of all clients.
-const ASKING: usize = 8;
+/// How many connections may only ask, such as `consort status`, beside all clients.
+const ASKING: usize = 32;
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
@@ -142,6 +143,10 @@ impl Sessions {
         if asks {
             self.served -= 1;
             self.asking_only += 1;
+            if self.asking_only > ASKING {
+                self.end_one_that_asks();
+            }
+            return self.all.get(&client).is_some_and(|entry| !entry.session.is_closed());
         }
         let has_place = self.makes_room(client, asks);
         if !has_place {
@@ -151,8 +156,8 @@ impl Sessions {
     }
 
     /// Whether there is room for a client. Others that have said no hello yet go for it, the oldest first.
-    fn makes_room(&mut self, client: ClientId, asks: bool) -> bool {
-        if self.has_place(asks) {
+    fn makes_room(&mut self, client: ClientId, may_ask: bool) -> bool {
+        if self.has_place(may_ask) {
             return true;
         }
         // One of Spread that has a name is about to be admitted.
@@ -161,27 +166,45 @@ impl Sessions {
         };
         let silent: Vec<_> = self.silent.iter().map(|(_, other)| *other).filter(is_silent).collect();
         // Where those that have said hello take all room, nothing is won.
-        if !asks && self.served.saturating_sub(silent.len()) > self.limits.clients_most {
+        if !may_ask && self.served.saturating_sub(silent.len()) > self.limits.clients_most {
             return false;
         }
         for other in silent {
-            if self.has_place(asks) {
+            if self.has_place(may_ask) {
                 break;
             }
             let text = "no hello yet, and others need the room".to_owned();
             self.end(other, &Disconnect::new(DisconnectReason::Silent, text));
         }
-        self.has_place(asks)
+        self.has_place(may_ask)
     }
 
-    fn has_place(&self, asks: bool) -> bool {
-        let most = self.limits.clients_most;
-        self.served + self.asking_only <= most.saturating_add(ASKING) && (asks || self.served <= most)
+    /// Whether one client more fits, which is counted already. One without a hello may turn out to only ask.
+    const fn has_place(&self, may_ask: bool) -> bool {
+        self.served <= self.limits.clients_most.saturating_add(if may_ask { ASKING } else { 0 })
     }
 
-    /// How many clients there may be.
+    /// Sends away the oldest of those that only ask, of the identity that has most of them: so everybody can ask.
+    fn end_one_that_asks(&mut self) {
+        let asking = self.all.iter().filter(|(_, entry)| entry.session.only_asks() && !entry.session.is_closed());
+        let mut by_identity = BTreeMap::<&str, (usize, ClientId)>::new();
+        for (client, entry) in asking {
+            by_identity.entry(&entry.identity).or_insert((0, *client)).0 += 1;
+        }
+        let most = by_identity.into_values().max_by_key(|(count, oldest)| (*count, Reverse(*oldest)));
+        let Some((_, oldest)) = most else { return };
+        let text = format!("{ASKING} connections only ask, as many as may, and one of another needs the room");
+        self.end(oldest, &Disconnect::new(DisconnectReason::TooManyClients, text));
+    }
+
+    /// How many clients there may be, without those that only ask.
     pub(crate) const fn most(&self) -> usize {
         self.limits.clients_most
+    }
+
+    /// How many connections there may be.
+    pub(crate) const fn places(&self) -> usize {
+        self.limits.clients_most.saturating_add(2 * ASKING)
     }
 
     /// What carries a client's connection.

@@ -1,6 +1,7 @@
 //! What this node's clients say of the copies of programs: handed to the engine until the order says so.
 use crate::Node;
 use consort_order::{Declaration, DeclarationKind, DeclareProgress, Engine};
+use consort_rights::{Denial, Verb};
 use consort_session::copies::put_copies;
 use consort_session::{
     BindRefusal, BindRefusalCause, Bound, DeclareRefusal, DeclareRefusalCause, DeclareRequest, DeclareStatus,
@@ -58,6 +59,12 @@ impl<E: Engine> Node<E> {
     }
 
     fn take_up(&mut self, client: ClientId, order: u64, declaration: Declaration) {
+        let program = declaration.holder().program();
+        if self.rights.is_on()
+            && let Err(Denial { text }) = self.rights.judge(client, program.as_bytes(), Verb::Keep)
+        {
+            return self.tell_declared(client, declaration, Some(DeclareRefusalCause::Denied), Some(text));
+        }
         if self.declaring.is_full_for(&declaration) {
             return self.tell_declared(client, declaration, Some(DeclareRefusalCause::TooMany), None);
         }
@@ -154,6 +161,7 @@ impl<E: Engine> Node<E> {
                                           one that is not used any more"
                 .to_owned(),
             DeclareRefusalCause::Superseded => "the copy has another epoch".to_owned(),
+            DeclareRefusalCause::Denied => "the rules do not allow it".to_owned(),
             DeclareRefusalCause::Unsupported => {
                 let protocol = self.engine.capability().protocol;
                 format!("the daemons order with `{protocol}`, which retains nothing for holders")
@@ -206,5 +214,6 @@ const fn bind_cause(cause: DeclareRefusalCause) -> BindRefusalCause {
         DeclareRefusalCause::OtherOrder => BindRefusalCause::OtherOrder,
         DeclareRefusalCause::TooMany => BindRefusalCause::TooMany,
         DeclareRefusalCause::Superseded => BindRefusalCause::Superseded,
+        DeclareRefusalCause::Denied => BindRefusalCause::Denied,
     }
 }

@@ -519,9 +519,9 @@ impl<E: Engine> Node<E> {
         &self.engine
     }
 
-    /// How many clients it serves at a time.
-    pub const fn clients_most(&self) -> usize {
-        self.clients.most()
+    /// How many connections of clients it keeps at a time.
+    pub const fn places(&self) -> usize {
+        self.clients.places()
     }
 
     /// The process groups as they stand at this place of the order, for looking at.
@@ -554,6 +554,7 @@ impl<E: Engine> Node<E> {
     fn free_names(&mut self) {
         while let Some((client, name)) = self.clients.next_parted() {
             self.groups.exit(client, &name);
+            self.rights.part(client);
             self.producers.remove(client);
             if self.readers.remove(client).is_some() {
                 self.hold_unread();

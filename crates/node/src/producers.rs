@@ -4,6 +4,7 @@ use crate::fan_out::READER;
 use crate::{Node, Position};
 use consort_group::{CountsWhen, HistoryPlace, NumberRefused, Numbered, OpenRefused, Opened, Producers, ordered};
 use consort_order::{Engine, Refused};
+use consort_rights::Denial;
 use consort_session::{
     OpenRefusal, OpenRefusalCause, OpenRequest, OpeningWait, ProducerId, ProducerStatus, Refusal, RefusalCause,
 };
@@ -13,6 +14,8 @@ use std::ops::Range;
 
 /// How long a producer is known of which nothing is ordered, unless the node is told otherwise.
 pub(crate) const KEEP: Duration = Duration::from_secs(3_600);
+/// The same for one under which nothing was ever ordered, at most.
+const KEEP_UNUSED: Duration = Duration::from_secs(300);
 /// How often it is looked for those.
 const SWEEP: Duration = Duration::from_secs(60);
 
@@ -26,8 +29,17 @@ pub(crate) struct ProducerDesk {
     unsettled: BTreeSet<ClientId>,
     confirm: ConfirmStage,
     /// Where producers stood when it was looked, and since when they stand there.
-    idle: BTreeMap<ProducerId, (HistoryPlace, Instant)>,
+    idle: BTreeMap<ProducerId, IdleProducer>,
     swept: Option<Instant>,
+}
+
+/// A producer of which nothing is ordered.
+#[derive(Clone, Copy, Debug)]
+struct IdleProducer {
+    at: HistoryPlace,
+    since: Instant,
+    /// Nothing ever was.
+    unused: bool,
 }
 
 #[derive(Debug)]
@@ -113,6 +125,12 @@ impl<E: Engine> Node<E> {
             self.producers.clients.get(&client),
             Some(ClientProducer { stage: ProducerStage::Asked { .. }, .. })
         );
+        //= E11
+        let known = self.groups.producers();
+        let taken = self.rights.take_producer(self.now, client, request.producer, |other| known.get(other).is_some());
+        if let Err(Denial { text }) = taken {
+            return self.refuse_opening(client, OpenRefusalCause::Full, text);
+        }
         let stage = if again { ProducerStage::Asked { again } } else { ProducerStage::Waits };
         self.producers.clients.insert(client, ClientProducer { request, stage: ProducerStage::Ended, epoch: None });
         self.producers.set(client, stage);
@@ -384,18 +402,24 @@ impl<E: Engine> Node<E> {
         }
         let lowest = self.view.as_ref().and_then(|view| view.members.first().copied());
         let speaks = lowest == Some(self.datagrams.identity().me) && self.counts_when() == CountsWhen::Now;
-        self.producers.swept = (!self.groups.producers().is_empty()).then_some(self.now);
+        let known = self.groups.producers();
+        if self.producers.swept.is_some() || !known.is_empty() {
+            self.rights.forget_producers(|producer| known.get(producer).is_some());
+        }
+        self.producers.swept = (!known.is_empty()).then_some(self.now);
         let idle = std::mem::take(&mut self.producers.idle);
-        for (producer, record) in self.groups.producers().all() {
-            let since = idle.get(producer).filter(|(at, _)| *at == record.at).map_or(self.now, |(_, since)| *since);
-            self.producers.idle.insert(*producer, (record.at, since));
+        for (producer, record) in known.all() {
+            let (at, unused) = (record.at, record.last == 0);
+            let since = idle.get(producer).filter(|idle| idle.at == at).map_or(self.now, |idle| idle.since);
+            self.producers.idle.insert(*producer, IdleProducer { at, since, unused });
         }
         if !speaks {
             return;
         }
-        let keep = self.producers_for;
-        let old = self.producers.idle.iter().filter(|(_, (_, since))| self.now.since(*since) >= keep);
-        let old: Vec<_> = old.map(|(producer, (at, _))| (*producer, *at)).collect();
+        let (now, keep) = (self.now, self.producers_for);
+        let keep = |idle: &IdleProducer| if idle.unused { keep.min(KEEP_UNUSED) } else { keep };
+        let old = self.producers.idle.iter().filter(|(_, idle)| now.since(idle.since) >= keep(idle));
+        let old: Vec<_> = old.map(|(producer, idle)| (*producer, idle.at)).collect();
         for (producer, at) in old {
             let forget = ordered::forget(ClientId(0), producer, at);
             if self.hand_over(Class::Client, Service::Agreed, forget.into()).is_err() {

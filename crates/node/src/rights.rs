@@ -1,10 +1,11 @@
 //! What clients may do: who each is, what rules let it do, and who is made to leave because they changed.
 //!
 //! Rules concern this node's own clients. They are looked at when a request is read; what was taken before stays taken.
-//! Without rules nothing is looked at.
+//! Without rules only shares are looked at: how much one identity may have of what all share.
 mod desk;
 mod lists;
 mod proof;
+mod shares;
 
 pub(crate) use desk::{MembershipStep, RightsDesk};
 pub(crate) use lists::GroupScan;
@@ -14,7 +15,7 @@ use crate::{MembershipChange, Node, Notice};
 use consort_group::ordered::{self, Ordered};
 use consort_group::{ClientName, Targets};
 use consort_order::{Engine, Refused};
-use consort_rights::{Denial, Identity, Rules, Verb};
+use consort_rights::{Denial, Rules, Verb};
 use consort_session::{Disconnect, DisconnectReason, Refusal, RefusalCause};
 use consort_types::{ClientId, GroupName, Instant};
 use consort_wire::Payload;
@@ -82,47 +83,30 @@ impl<E: Engine> Node<E> {
         taken.is_ok()
     }
 
-    /// Why a client may not join a group; `None` where it may.
-    pub(crate) fn join_refusal(&self, client: ClientId, group: &GroupName) -> Option<Refusal> {
-        if !self.rights.is_on() {
-            return None;
-        }
-        if let Err(denial) = self.rights.judge(client, group.as_bytes(), Verb::Join) {
+    /// Why a client may not join a group, and close it by that; `None` where it may.
+    pub(crate) fn join_refusal(&self, client: ClientId, group: &GroupName, closed: bool) -> Option<Refusal> {
+        if self.rights.is_on()
+            && let Err(denial) = self.judge_join(client, group, closed)
+        {
             return Some(denied(denial));
         }
-        let most = self.rights.limits(client).groups?;
-        let me = self.datagrams.identity().me;
-        let held: usize =
-            self.rights.alike(client).map(|(client, joins)| self.groups.memberships((me, client)) + joins).sum();
-        (held >= most).then(|| {
-            let text = format!("{} is in {held} groups; the rules allow it {most}", self.rights.identity(client));
-            Refusal::new(RefusalCause::TooManyGroups, text)
-        })
+        let denial = self.rights.groups_denial(client)?;
+        Some(Refusal::new(RefusalCause::TooManyGroups, denial.text))
+    }
+
+    fn judge_join(&self, client: ClientId, group: &GroupName, closed: bool) -> Result<(), Denial> {
+        self.rights.judge(client, group.as_bytes(), Verb::Join)?;
+        if closed { self.rights.judge(client, group.as_bytes(), Verb::Close) } else { Ok(()) }
     }
 
     /// Why a client may not be let in under this name, or at all; `None` where it may.
     pub(crate) fn entry_denial(&self, client: ClientId, name: Option<&ClientName>) -> Option<Disconnect> {
-        if !self.rights.is_on() {
-            return None;
-        }
-        let identity = self.rights.identity(client);
-        let named = name.map_or(Ok(()), |name| self.rights.rules().judge_name(identity, name.as_str()));
-        let denied = named.and_then(|()| self.judge_connections(client, identity));
-        denied.err().map(|Denial { text }| Disconnect::new(DisconnectReason::Denied, text))
-    }
-
-    fn judge_connections(&self, client: ClientId, identity: &Identity) -> Result<(), Denial> {
-        let Some(most) = self.rights.limits(client).connections else { return Ok(()) };
-        let is_there = |other: &ClientId| {
-            self.clients.get(*other).is_some_and(|session| session.named().is_some() && !session.only_asks())
-        };
-        let others =
-            self.rights.alike(client).map(|(other, _)| other).filter(|other| *other != client && is_there(other));
-        let others = others.count();
-        if others < most || self.clients.get(client).is_none_or(|session| session.only_asks()) {
-            return Ok(());
-        }
-        Err(Denial { text: format!("{identity} has {others} connections; the rules allow it {most}") })
+        let judge = |name: &ClientName| self.rights.rules().judge_name(self.rights.identity(client), name.as_str());
+        let named = name.filter(|_| self.rights.is_on()).map_or(Ok(()), judge);
+        let only_asks = self.clients.get(client).is_none_or(|session| session.only_asks());
+        let many = || self.rights.connections_denial(client, self.clients.most()).filter(|_| !only_asks);
+        let Denial { text } = named.err().or_else(many)?;
+        Some(Disconnect::new(DisconnectReason::Denied, text))
     }
 
     /// Why a client may not read a group by position; `None` where it may.
@@ -149,7 +133,7 @@ impl<E: Engine> Node<E> {
 
     /// An own client's join or leave has its place. Whether it was the client that asked for it.
     pub(crate) fn end_step(&mut self, client: ClientId, group: &GroupName, changed: bool) -> bool {
-        let step = self.rights.end_step(client);
+        let step = self.rights.end_step(client, changed);
         let change = match step {
             Some(MembershipStep::Join) => Some(MembershipChange::Joined),
             Some(MembershipStep::Leave) => Some(MembershipChange::Left),

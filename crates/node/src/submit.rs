@@ -76,7 +76,7 @@ impl<E: Engine> Node<E> {
             }
             //= MP59
             Ask::Join { group, closed } => {
-                if let Some(refusal) = self.join_refusal(client, &group) {
+                if let Some(refusal) = self.join_refusal(client, &group, closed) {
                     self.clients.refuse(client, &refusal);
                 } else if !self.may_join(client, &group) || self.lines.is_on() && !self.may_send(client, STREAM) {
                     return false;
@@ -253,18 +253,24 @@ impl<E: Engine> Node<E> {
 
     /// The name under which the client is let in. One who asked for another's is sent away.
     fn claim_name(&mut self, client: ClientId, chosen: Option<ClientName>) -> Option<ClientName> {
+        //= S06
+        self.free_names();
         if let Some(farewell) = self.entry_denial(client, chosen.as_ref()) {
             self.clients.deny(client, &farewell);
             return None;
         }
-        //= S06
-        self.free_names();
-        let Some(name) = chosen else { return Some(self.groups.enter_unnamed(client)) };
-        if self.groups.enter(client, &name) {
-            return Some(name);
+        let name = match chosen {
+            Some(name) if !self.groups.enter(client, &name) => {
+                self.clients.reject_name(client, &name);
+                return None;
+            }
+            Some(name) => name,
+            None => self.groups.enter_unnamed(client),
+        };
+        if self.clients.get(client).is_some_and(|session| !session.only_asks()) {
+            self.rights.admit(client);
         }
-        self.clients.reject_name(client, &name);
-        None
+        Some(name)
     }
 
     fn on_status(&mut self, client: ClientId) {

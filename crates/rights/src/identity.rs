@@ -107,7 +107,10 @@ impl Who {
             Self::Group(group) => identity.group == Some(*group),
             Self::Address(network, bits) => identity.address.is_some_and(|address| is_in(address, *network, *bits)),
             Self::Token(glob) => named(glob, &identity.token),
-            Self::Certificate(glob) => named(glob, &identity.certificate),
+            Self::Certificate(glob) => {
+                let is_like = |name: &Arc<str>| glob.as_str() == "*" || is_uri(glob.as_str()) == is_uri(name);
+                named(glob, &identity.certificate) && identity.certificate.as_ref().is_some_and(is_like)
+            }
         }
     }
 }
@@ -135,6 +138,11 @@ fn read(text: &str) -> Option<Who> {
             _ => return None,
         },
     })
+}
+
+/// Only a URI has a colon. So no pattern for DNS names fits a URI: who may choose one is not who may choose the other.
+fn is_uri(name: &str) -> bool {
+    name.contains(':')
 }
 
 /// A user or group: the last number is none.
@@ -212,6 +220,21 @@ mod tests {
             let who: Who = pattern.parse().unwrap();
             let seen: String = identities.iter().map(|identity| if who.fits(identity) { '1' } else { '0' }).collect();
             assert_eq!(seen, fits, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_for_dns_names_fits_no_uri_and_the_other_way_round() {
+        let fits =
+            |pattern: &str, name: &str| pattern.parse::<Who>().unwrap().fits(&at("10.1.2.3").with_certificate(name));
+        for (pattern, dns, uri) in [
+            ("certificate:*", true, true),
+            ("certificate:billing*", true, false),
+            ("certificate:b*", true, false),
+            ("certificate:billing:*", false, true),
+            ("certificate:*:*", false, true),
+        ] {
+            assert_eq!((fits(pattern, "billing.example"), fits(pattern, "billing:x")), (dns, uri), "{pattern}");
         }
     }
 

@@ -13,11 +13,15 @@ pub enum Verb {
     Receive,
     /// To see the group, or the client, in lists, and who is in the group.
     See,
+    /// To join so that only members may send to the group from then on.
+    Close,
+    /// To have the order keep its log for copies of the program that has the group's name, to bind and to withdraw them.
+    Keep,
 }
 
 impl Verb {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Join, Self::Send, Self::Receive, Self::See];
+    pub const ALL: [Self; 6] = [Self::Join, Self::Send, Self::Receive, Self::See, Self::Close, Self::Keep];
 
     /// Its name in rules.
     pub const fn name(self) -> &'static str {
@@ -26,6 +30,8 @@ impl Verb {
             Self::Send => "send",
             Self::Receive => "receive",
             Self::See => "see",
+            Self::Close => "close",
+            Self::Keep => "keep",
         }
     }
 
@@ -36,6 +42,8 @@ impl Verb {
             Self::Send => "send to",
             Self::Receive => "receive what is sent to",
             Self::See => "see who is in",
+            Self::Close => "close",
+            Self::Keep => "bind, declare or withdraw copies of",
         }
     }
 }
@@ -69,6 +77,8 @@ pub struct IdentityLimits {
     pub bytes_per_second: Option<u64>,
     /// In how many groups they may be, each counted for each of them.
     pub groups: Option<usize>,
+    /// How many producers they may have opened that are not forgotten.
+    pub producers: Option<usize>,
 }
 
 /// One rule.
@@ -190,6 +200,7 @@ impl Rules {
             limits.connections = limits.connections.or(rule.limits.connections);
             limits.bytes_per_second = limits.bytes_per_second.or(rule.limits.bytes_per_second);
             limits.groups = limits.groups.or(rule.limits.groups);
+            limits.producers = limits.producers.or(rule.limits.producers);
         }
         limits
     }

@@ -131,6 +131,8 @@ codes! {
         TooMany = 4 "too_many",
         /// The copy is bound again since, was withdrawn, or was never bound.
         Superseded = 5 "superseded",
+        /// The rules do not let the client keep the log for that program.
+        Denied = 6 "denied",
     }
 }
 
@@ -149,6 +151,8 @@ codes! {
         Full = 5 "full",
         /// As many wait at the daemon as may.
         TooMany = 6 "too_many",
+        /// The rules do not let the client bind copies of that program.
+        Denied = 7 "denied",
     }
 }
 

@@ -141,11 +141,23 @@ impl PartialEq for ClientTls {
 
 impl Eq for ClientTls {}
 
-/// The name by which rules know a certificate: its first DNS name, else its first URI.
+/// The name by which rules know a certificate: its first DNS name, else its first URI. A URI without a scheme, or with
+/// characters that no URI has, is no name: it could pass for a DNS name, or for a line of a log.
 pub(crate) fn subject(certificate: &CertificateDer<'_>) -> Option<String> {
     let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
-    let dns = parsed.valid_dns_names().next().map(str::to_owned);
-    dns.or_else(|| parsed.valid_uri_names().next().map(str::to_owned))
+    let dns = parsed.valid_dns_names().find(|name| is_plain(name)).map(str::to_owned);
+    dns.or_else(|| parsed.valid_uri_names().find(|name| is_plain(name) && has_scheme(name)).map(str::to_owned))
+}
+
+fn is_plain(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// A letter, then letters, digits, `+`, `-` and `.` before a colon (RFC 3986, 3.1).
+fn has_scheme(uri: &str) -> bool {
+    let Some((scheme, _)) = uri.split_once(':') else { return false };
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+    scheme.starts_with(|first: char| first.is_ascii_alphabetic()) && scheme.bytes().all(fits)
 }
 
 fn provider() -> Arc<CryptoProvider> {

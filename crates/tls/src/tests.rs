@@ -104,12 +104,18 @@ fn a_client_s_certificate_gives_its_name() {
     let own = certificate(&clients, &["billing.example", "other.example"]);
     let _bridge = connect(&client(&daemons, Some(&own)), listener.addresses()[0], "127.0.0.1").unwrap();
     assert_eq!(arrival(&listener).certificate.as_deref(), Some("billing.example"));
-    let key = KeyPair::generate().unwrap();
-    let mut params = CertificateParams::new(Vec::new()).unwrap();
-    params.subject_alt_names = vec![SanType::URI("spiffe://site/audit".try_into().unwrap())];
-    let own = (params.signed_by(&key, &clients.issuer).unwrap().pem(), key.serialize_pem());
-    let _bridge = connect(&client(&daemons, Some(&own)), listener.addresses()[0], "localhost").unwrap();
-    assert_eq!(arrival(&listener).certificate.as_deref(), Some("spiffe://site/audit"));
+    let named = |uri: &str| {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.subject_alt_names = vec![SanType::URI(uri.try_into().unwrap())];
+        let own = (params.signed_by(&key, &clients.issuer).unwrap().pem(), key.serialize_pem());
+        let _bridge = connect(&client(&daemons, Some(&own)), listener.addresses()[0], "localhost").unwrap();
+        arrival(&listener).certificate
+    };
+    assert_eq!(named("spiffe://site/audit").as_deref(), Some("spiffe://site/audit"));
+    for passes_for_another in ["billing.example", "a:b\nINFO forged", "a: b", "4:a", ":a", "\u{1b}[2J:"] {
+        assert_eq!(named(passes_for_another), None, "{passes_for_another:?}");
+    }
 }
 
 #[test]

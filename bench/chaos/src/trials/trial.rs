@@ -2,8 +2,8 @@
 use super::outcome::Figures;
 use super::site::Site;
 use super::{
-    attack, dead_ring, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings, sessions,
-    sites, slow, standby, store, wires,
+    attack, dead_ring, hostile, hosts, insider, joiner, leadership, merge, networks, readers, regions, replica, rings,
+    sessions, sites, slow, standby, store, wires,
 };
 
 /// One fault, and what it may cost.
@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 42] = [
+pub static TRIALS: [Trial; 43] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -61,6 +61,11 @@ pub static TRIALS: [Trial; 42] = [
         name: "insider",
         about: "somebody with the key lies in all names: no daemon ends, and once it stops all is well again",
         run: insider::ring,
+    },
+    Trial {
+        name: "hostile",
+        about: "a client sends all requests of the session protocol at full speed: clients of another identity hardly notice",
+        run: hostile::ring,
     },
     Trial {
         name: "deaf-300",

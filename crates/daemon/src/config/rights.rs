@@ -1,6 +1,7 @@
 //! Rules for clients: `[[rights]]`, in the daemon's file or in one of their own.
 use super::reader::{Notes, Section};
 use crate::failure::{Failure, Outcome};
+use crate::security::check_writers;
 use consort_rights::{Glob, IdentityLimits, Rule, Verb, Verbs, Who};
 use consort_types::GroupName;
 use std::fs::File;
@@ -29,6 +30,7 @@ pub fn read_file(path: &Path) -> Outcome<Vec<Rule>> {
     let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read the rules in {name}: {error}"));
     let mut text = String::new();
     let file = File::open(path).map_err(|error| failed(&error))?;
+    check_writers(&file.metadata().map_err(|error| failed(&error))?, path)?;
     file.take(LONGEST + 1).read_to_string(&mut text).map_err(|error| failed(&error))?;
     if text.len() as u64 > LONGEST {
         return Err(failed(&format!("it is longer than {LONGEST} bytes")));
@@ -71,9 +73,13 @@ fn rule(section: &mut Section<'_, '_>, number: usize) -> Option<Rule> {
         connections: section.number("connections", 0..=1 << 20),
         bytes_per_second: section.number("bytes_per_second", 1..=1 << 40),
         groups: section.number("member_of", 0..=1 << 17),
+        producers: section.number("producers", 0..=1 << 14),
     };
     if !says && names.is_empty() && limits == IdentityLimits::default() {
-        section.wrong("allow", "nothing is said: give allow, deny, names, connections, bytes_per_second or member_of");
+        section.wrong(
+            "allow",
+            "nothing is said: give allow, deny, names, connections, bytes_per_second, member_of or producers",
+        );
     }
     Some(Rule { name, who: who?, groups: groups?, allow, deny, names, limits })
 }
@@ -90,7 +96,9 @@ fn name_of_rule(text: &str) -> Result<String, String> {
 fn verbs(section: &mut Section<'_, '_>, key: &'static str) -> Verbs {
     let read = |text: &str| {
         let found = Verb::ALL.into_iter().find(|verb| verb.name() == text);
-        found.ok_or_else(|| format!("\"{text}\" is nothing that can be allowed; give join, send, receive or see"))
+        found.ok_or_else(|| {
+            format!("\"{text}\" is nothing that can be allowed; give join, send, receive, see, close or keep")
+        })
     };
     section.texts(key, read).unwrap_or_default().into_iter().collect()
 }
@@ -113,6 +121,8 @@ fn client_name(text: &str) -> Result<Glob, String> {
 mod tests {
     use super::*;
     use consort_rights::{Identity, Rules};
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn rules_are_read_in_their_order() {
@@ -130,16 +140,22 @@ names = ["billing-*"]
 connections = 10
 bytes_per_second = 1_000_000
 member_of = 100
+producers = 20
 "##;
         let rules = parse("rights.toml", text).unwrap();
         assert_eq!(rules.iter().map(|rule| rule.name.as_str()).collect::<Vec<_>>(), ["no-audit", "2"]);
-        let limits = IdentityLimits { connections: Some(10), bytes_per_second: Some(1_000_000), groups: Some(100) };
+        let limits = IdentityLimits {
+            connections: Some(10),
+            bytes_per_second: Some(1_000_000),
+            groups: Some(100),
+            producers: Some(20),
+        };
         let rules = Rules::new(rules);
         let user = Identity::of_user(1000, 1);
         assert_eq!(rules.limits(&user), limits);
         let may = |group: &[u8], verb| rules.judge(&user, group, verb).is_ok();
         assert!(
-            Verb::ALL.iter().all(|verb| may(b"orders.eu", *verb) && may(b"#bob#n1", *verb) && !may(b"other", *verb))
+            Verb::ALL[..4].iter().all(|verb| may(b"orders.eu", *verb) && may(b"#bob#n1", *verb) && !may(b"other", *verb))
         );
         assert!(rules.judge_name(&user, "bob").is_err() && rules.judge_name(&user, "billing-1").is_ok());
         assert_eq!(parse("rights.toml", "").unwrap(), []);
@@ -174,6 +190,20 @@ member_of = 100
         ] {
             let message = problem(text);
             assert!(message.contains(told), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_says_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rights.toml");
+        std::fs::write(&path, "[[rights]]\nwho = [\"*\"]\nconnections = 1\n").unwrap();
+        for (mode, is_read) in [(0o644, true), (0o664, true), (0o600, true), (0o666, false), (0o602, false)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            let read = read_file(&path).map_err(|failure| failure.message);
+            let refused = format!("may be changed by others (mode {mode:04o}");
+            let is_refused = read.as_ref().is_err_and(|message| message.contains(&refused));
+            assert_eq!((read.is_ok(), is_refused), (is_read, !is_read), "{mode:o}: {read:?}");
         }
     }
 

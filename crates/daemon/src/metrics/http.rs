@@ -10,6 +10,8 @@ pub struct HttpRequest {
     pub head_only: bool,
     /// The path, without what stands behind a question mark.
     pub path: String,
+    /// The host that it was sent to, as it says, in small letters and without the port.
+    pub host: Option<String>,
 }
 
 /// An answer.
@@ -59,12 +61,23 @@ pub fn read(bytes: &[u8]) -> Option<Result<HttpRequest, HttpResponse>> {
         return Some(Err(bad("that is no HTTP")));
     }
     if ends(b"\r\n\r\n") || ends(b"\n\n") {
-        return Some(request(line));
+        return Some(request(line, host(bytes)));
     }
     (bytes.len() > HEAD_MAX).then(|| Err(HttpResponse::text("431 Request Header Fields Too Large", "that is too long")))
 }
 
-fn request(line: &[u8]) -> Result<HttpRequest, HttpResponse> {
+/// What a request says it was sent to, without the port.
+fn host(head: &[u8]) -> Option<String> {
+    let lines = head.split(|byte| *byte == b'\n').skip(1);
+    let fields = lines.filter_map(|line| std::str::from_utf8(line).ok()?.trim_end().split_once(':'));
+    let mut hosts = fields.filter(|(name, _)| name.eq_ignore_ascii_case("host")).map(|(_, value)| value.trim());
+    let host = hosts.next()?;
+    let port = host.rfind(':').filter(|colon| host[colon + 1..].bytes().all(|byte| byte.is_ascii_digit()));
+    let name = port.filter(|colon| !host[..*colon].contains(':') || host[..*colon].ends_with(']'));
+    Some(name.map_or(host, |colon| &host[..colon]).trim_matches(['[', ']']).to_ascii_lowercase())
+}
+
+fn request(line: &[u8], host: Option<String>) -> Result<HttpRequest, HttpResponse> {
     let line = std::str::from_utf8(line).unwrap_or_default().trim_end_matches('\r');
     let words: Vec<&str> = line.split(' ').collect();
     let [method, target, version] = words[..] else { return Err(bad("a request has a method, a path and a version")) };
@@ -73,8 +86,8 @@ fn request(line: &[u8]) -> Result<HttpRequest, HttpResponse> {
     }
     let path = target.split('?').next().unwrap_or_default().to_owned();
     match method {
-        "GET" => Ok(HttpRequest { head_only: false, path }),
-        "HEAD" => Ok(HttpRequest { head_only: true, path }),
+        "GET" => Ok(HttpRequest { head_only: false, path, host }),
+        "HEAD" => Ok(HttpRequest { head_only: true, path, host }),
         _ => Err(HttpResponse::text("405 Method Not Allowed", "there is nothing here but to be read with GET")),
     }
 }
@@ -103,9 +116,31 @@ mod tests {
     fn a_request_is_read_once_it_is_whole() {
         let whole = b"GET /metrics?x=1 HTTP/1.1\r\nHost: here\r\n\r\n";
         (0..whole.len()).for_each(|len| assert_eq!(read(&whole[..len]), None, "{len}"));
-        assert_eq!(read(whole), Some(Ok(HttpRequest { head_only: false, path: "/metrics".into() })));
+        assert_eq!(
+            read(whole),
+            Some(Ok(HttpRequest { head_only: false, path: "/metrics".into(), host: Some("here".into()) }))
+        );
         let head = read(b"HEAD /ready HTTP/1.0\n\n");
-        assert_eq!(head, Some(Ok(HttpRequest { head_only: true, path: "/ready".into() })));
+        assert_eq!(head, Some(Ok(HttpRequest { head_only: true, path: "/ready".into(), host: None })));
+    }
+
+    #[test]
+    fn the_host_is_read_without_its_port() {
+        let asked = |host: &str| {
+            let request = read(format!("GET / HTTP/1.1\r\nAccept: a:b\r\n{host}\r\n\r\n").as_bytes());
+            request.unwrap().unwrap().host
+        };
+        for (line, host) in [
+            ("Host: Evil.example", Some("evil.example")),
+            ("host:  localhost:9100", Some("localhost")),
+            ("HOST: [::1]:9100", Some("::1")),
+            ("Host: ::1", Some("::1")),
+            ("Host: 10.0.0.1:80", Some("10.0.0.1")),
+            ("Host:", Some("")),
+            ("X-Host: a", None),
+        ] {
+            assert_eq!(asked(line).as_deref(), host, "{line}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use http::{HttpRequest, HttpResponse};
 use port::MetricsPort;
 use server::{Server, ServerEnd};
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -61,6 +61,8 @@ pub struct Daemon {
     /// Its cluster's name.
     pub cluster: String,
     ask: Ask,
+    /// What this machine is called, where its port can be reached from nowhere else.
+    local: Option<String>,
     /// When it was asked last, and what it said.
     last: Mutex<Option<(u64, StatusAnswer)>>,
 }
@@ -68,7 +70,7 @@ pub struct Daemon {
 impl Daemon {
     /// The one behind this socket.
     pub fn new(socket: PathBuf, cluster: String, ask: Ask) -> Self {
-        Self { socket, cluster, ask, last: Mutex::new(None) }
+        Self { socket, cluster, ask, local: None, last: Mutex::new(None) }
     }
 
     fn status(&self) -> StatusAnswer {
@@ -84,6 +86,15 @@ impl Daemon {
     }
 
     fn answer(&self, request: &HttpRequest) -> HttpResponse {
+        if let (Some(host), Some(own)) = (&request.host, &self.local)
+            && !names_this_machine(host, own)
+        {
+            let sentence = format!(
+                "these metrics are this machine's own, and {host} is not its name: ask for localhost or an address (a \
+                 proxy in front sets Host)"
+            );
+            return HttpResponse::text("403 Forbidden", sentence);
+        }
         match request.path.as_str() {
             "/metrics" => match self.status() {
                 Ok(status) => HttpResponse::metrics(text::exposition(&status, &self.cluster, std::process::id())),
@@ -100,6 +111,13 @@ impl Daemon {
             _ => HttpResponse::text("404 Not Found", "here are /metrics, /ready and /live"),
         }
     }
+}
+
+/// Whether a host is this machine. A web page can have its own name lead to this machine, and a browser here would then read
+/// the metrics for it; but the browser says which name that was.
+fn names_this_machine(host: &str, own: &str) -> bool {
+    let is_local = host == "localhost" || host.ends_with(".localhost") || host.parse::<IpAddr>().is_ok();
+    is_local || host == own || !own.is_empty() && host.strip_prefix(own).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Whether a write that is given to the daemon now is ordered soon; else why not.
@@ -125,7 +143,10 @@ pub struct Serving {
 }
 
 /// Serves from here on.
-pub fn serve(port: MetricsPort, daemon: Daemon) -> Outcome<Serving> {
+pub fn serve(port: MetricsPort, mut daemon: Daemon) -> Outcome<Serving> {
+    let own = || std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let is_local = port.address().is_some_and(|address| address.ip().is_loopback());
+    daemon.local = is_local.then(|| own().trim().to_ascii_lowercase());
     let server = Server::new(port, move |request| daemon.answer(request))
         .map_err(|error| Failure::new(format!("cannot watch the port for metrics: {error}")))?;
     let end = server.end();
@@ -146,6 +167,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_port_of_this_machine_answers_no_page_of_another() {
+        let ask: Ask = |_| Ok(vec![("ready".into(), "yes".into())]);
+        let asked = |is_local: bool, host: Option<&str>| {
+            let local = is_local.then(|| "node-7".to_owned());
+            let daemon = Daemon { local, ..Daemon::new(PathBuf::new(), "c".into(), ask) };
+            let host = host.map(ToOwned::to_owned);
+            daemon.answer(&HttpRequest { head_only: false, path: "/ready".into(), host }).status
+        };
+        for host in [
+            None,
+            Some("node-7"),
+            Some("node-7.site"),
+            Some("localhost"),
+            Some("127.0.0.1"),
+            Some("::1"),
+            Some("a.localhost"),
+        ] {
+            assert_eq!(asked(true, host), "200 OK", "{host:?}");
+        }
+        for host in ["evil.example", "", "node-7evil", "127.0.0.1.evil.example", "localhost.evil.example"] {
+            assert_eq!(asked(true, Some(host)), "403 Forbidden", "{host}");
+            assert_eq!(asked(false, Some(host)), "200 OK", "{host}");
+        }
+    }
+
+    #[test]
     fn readiness_is_what_the_daemon_says() {
         let status = |pairs: &[(&str, &str)]| -> Status {
             pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
@@ -159,7 +206,9 @@ mod tests {
     fn a_daemon_that_does_not_answer_is_unavailable() {
         let silent = |socket: &Path| Err(NoStatus::Silent(socket.display().to_string()));
         let daemon = Daemon::new("/nowhere/node-1.sock".into(), "c".into(), silent);
-        let answer = |daemon: &Daemon, path: &str| daemon.answer(&HttpRequest { head_only: false, path: path.into() });
+        let answer = |daemon: &Daemon, path: &str| {
+            daemon.answer(&HttpRequest { head_only: false, path: path.into(), host: None })
+        };
         for path in ["/metrics", "/ready", "/live"] {
             let response = answer(&daemon, path);
             assert!(response.status.starts_with("503"), "{response:?}");

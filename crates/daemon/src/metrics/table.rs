@@ -105,7 +105,18 @@ pub const METRICS: &[Metric] = &[
     ("messages_revoked", Counter, "Offers that were taken back. Normal: below 1 in 100 offers."),
     ("readers", Gauge, "Clients that read by position. Normal: any."),
     ("messages_read", Counter, "Messages told to them. Normal: any."),
-    // Rights.
+    // Shares and rights.
+    (
+        "identity_connections_most",
+        Gauge,
+        "Connections of the identity that has most of them. Normal: well below clients_most.",
+    ),
+    ("identity_groups_most", Gauge, "Memberships of the identity that has most of them. Normal: below 131072."),
+    (
+        "identity_producers_most",
+        Gauge,
+        "Producers of the identity that has opened most of them at this daemon. Normal: well below 4096.",
+    ),
     (
         "rights_rules",
         Gauge,

@@ -1,9 +1,12 @@
 //! Who each client is, and what was found out about its rights.
 use super::proof::{ClientOrigin, ClientPolicy, TokenHolder};
+use super::shares::{self, Holdings, Shares};
 use consort_group::Targets;
 use consort_rights::{Bucket, Denial, Identity, IdentityLimits, Rules, Tokens, Verb};
+use consort_session::ProducerId;
 use consort_types::{ClientId, GroupName, Instant};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 /// So many identities whose bytes are counted are looked through before those that send nothing are forgotten.
 const BUCKETS: usize = 1 << 10;
@@ -32,8 +35,9 @@ pub(crate) struct RightsDesk {
     /// How often they changed.
     version: u64,
     pub(super) all: BTreeMap<ClientId, ClientRights>,
-    /// How many bytes each limited identity may send, by what it is called.
-    buckets: BTreeMap<String, Bucket>,
+    /// How many bytes each limited identity may send, by its name.
+    buckets: BTreeMap<Arc<str>, Bucket>,
+    shares: Shares,
     /// Who is to leave what, the next one first.
     expulsions: VecDeque<(ClientId, GroupName)>,
     counts: RightsCounts,
@@ -46,9 +50,14 @@ struct RightsCounts {
     expulsions: u64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ClientRights {
     pub(super) identity: Identity,
+    /// What the identity is called; connections of one name share limits.
+    name: Arc<str>,
+    /// It is counted among those of that name, with what it holds.
+    is_counted: bool,
+    held: Holdings,
     /// Where it comes from, and what it has shown.
     pub(super) token: TokenHolder,
     limits: IdentityLimits,
@@ -89,28 +98,32 @@ impl RightsDesk {
     pub fn enter(&mut self, now: Instant, client: ClientId, origin: ClientOrigin) {
         let token = TokenHolder { transport: origin.transport, opened: now, unix: origin.unix_seconds, shown: None };
         self.identify(client, origin.identity);
-        self.all.entry(client).or_default().token = token;
+        if let Some(known) = self.all.get_mut(&client) {
+            known.token = token;
+        }
     }
 
     /// A client came, or more is known of it.
     pub fn identify(&mut self, client: ClientId, identity: Identity) {
-        let limits = self.rules.limits(&identity);
-        let known = self.all.entry(client).or_default();
+        let (name, limits) = (Arc::from(identity.to_string()), self.rules.limits(&identity));
+        let known = self.all.entry(client).or_insert_with(ClientRights::unknown);
+        self.shares.enter(&name, known.held);
+        if known.is_counted {
+            self.shares.leave(&known.name, known.held);
+        }
         known.sends_to.clear();
-        (known.identity, known.limits) = (identity, limits);
+        (known.identity, known.name, known.limits, known.is_counted) = (identity, name, limits, true);
     }
 
     pub fn forget(&mut self, client: ClientId) {
-        self.all.remove(&client);
+        if let Some(known) = self.all.remove(&client) {
+            self.shares.leave(&known.name, known.held);
+        }
         self.expiries.retain(|(_, other)| *other != client);
     }
 
     pub fn identity(&self, client: ClientId) -> &Identity {
         self.all.get(&client).map_or(&Identity::UNKNOWN, |known| &known.identity)
-    }
-
-    pub fn limits(&self, client: ClientId) -> IdentityLimits {
-        self.all.get(&client).map_or(IdentityLimits::default(), |known| known.limits)
     }
 
     pub fn judge(&self, client: ClientId, group: &[u8], verb: Verb) -> Result<(), Denial> {
@@ -124,7 +137,7 @@ impl RightsDesk {
 
     /// Whether a client may send to all of these. The list that it named last is compared as a whole.
     pub fn judge_targets(&mut self, client: ClientId, targets: Targets<'_>) -> Result<(), Denial> {
-        let known = self.all.entry(client).or_default();
+        let known = self.all.entry(client).or_insert_with(ClientRights::unknown);
         if known.sends_to == targets.as_bytes() {
             return Ok(());
         }
@@ -144,28 +157,98 @@ impl RightsDesk {
         if self.buckets.len() >= BUCKETS {
             self.buckets.retain(|_, bucket| !bucket.is_full(now));
         }
-        let bucket = self.buckets.entry(known.identity.to_string()).or_insert_with(|| Bucket::new(now, rate));
+        let bucket = self.buckets.entry(Arc::clone(&known.name)).or_insert_with(|| Bucket::new(now, rate));
         bucket.take(now, bytes)
     }
 
-    /// The clients of the same identity, this one among them, and how many joins of each are under way.
-    pub fn alike(&self, client: ClientId) -> impl Iterator<Item = (ClientId, usize)> {
-        let name = self.identity(client).to_string();
-        let joins = |known: &ClientRights| known.steps.iter().filter(|step| **step == MembershipStep::Join).count();
-        let alike = self.all.iter().filter(move |(_, known)| known.identity.to_string() == name);
-        alike.map(move |(client, known)| (*client, joins(known)))
+    /// A client was admitted with a name, and does not only ask.
+    pub fn admit(&mut self, client: ClientId) {
+        self.hold(client, |held| held.connections = 1);
+    }
+
+    /// A client that was admitted is done, though its connection may still be there.
+    pub fn part(&mut self, client: ClientId) {
+        self.hold(client, |held| held.connections = 0);
+    }
+
+    /// Why a client's identity may have no more connections, of all that there may be.
+    pub fn connections_denial(&self, client: ClientId, all: usize) -> Option<Denial> {
+        let known = self.all.get(&client).filter(|known| known.held.connections == 0)?;
+        let (held, most) = (self.shares.held(&known.name).connections, shares::connections(&known.limits, all));
+        (held >= most).then(|| {
+            let why = shares::why(known.limits.connections, "connections", most);
+            Denial { text: format!("{} has {held} connections; {why}", known.name) }
+        })
+    }
+
+    /// Why a client's identity may be in no more groups.
+    pub fn groups_denial(&self, client: ClientId) -> Option<Denial> {
+        let known = self.all.get(&client)?;
+        let (held, most) = (self.shares.held(&known.name).groups, known.limits.groups.unwrap_or(shares::GROUPS));
+        (held >= most).then(|| {
+            let why = shares::why(known.limits.groups, "member_of", most);
+            Denial { text: format!("{} is in {held} groups; {why}", known.name) }
+        })
+    }
+
+    /// Counts a producer that a client wants to open.
+    ///
+    /// # Errors
+    /// Its identity has as many as it may have.
+    pub fn take_producer(
+        &mut self,
+        now: Instant,
+        client: ClientId,
+        producer: ProducerId,
+        is_known: impl Fn(ProducerId) -> bool,
+    ) -> Result<(), Denial> {
+        let Some(known) = self.all.get(&client) else { return Ok(()) };
+        let Some(share) = self.shares.get_mut(&known.name) else { return Ok(()) };
+        share.take_producer(now, producer, &known.limits, is_known).map_err(|most| {
+            let why = shares::why(known.limits.producers, "producers", most);
+            let text = format!(
+                "{} has opened {most} producers here that are not forgotten yet; {why}; sessions that are closed have \
+                 theirs forgotten",
+                known.name
+            );
+            Denial { text }
+        })
+    }
+
+    /// Releases the producers that are not known any more.
+    pub fn forget_producers(&mut self, is_known: impl Fn(ProducerId) -> bool) {
+        self.shares.forget_producers(is_known);
+    }
+
+    fn hold(&mut self, client: ClientId, change: impl FnOnce(&mut Holdings)) {
+        let Some(known) = self.all.get_mut(&client) else { return };
+        let before = known.held;
+        change(&mut known.held);
+        if let Some(share) = self.shares.get_mut(&known.name) {
+            share.held.connections += known.held.connections;
+            share.held.connections -= before.connections;
+            share.held.groups += known.held.groups;
+            share.held.groups -= before.groups;
+        }
     }
 
     /// A join or leave of a client is on its way into the order.
     pub fn begin_step(&mut self, client: ClientId, step: MembershipStep) {
+        if step == MembershipStep::Join {
+            self.hold(client, |held| held.groups += 1);
+        }
         if let Some(known) = self.all.get_mut(&client) {
             known.steps.push_back(step);
         }
     }
 
-    /// The oldest one under way has its place.
-    pub fn end_step(&mut self, client: ClientId) -> Option<MembershipStep> {
-        self.all.get_mut(&client)?.steps.pop_front()
+    /// The oldest one under way is ordered, and had an effect or not.
+    pub fn end_step(&mut self, client: ClientId, changed: bool) -> Option<MembershipStep> {
+        let step = self.all.get_mut(&client)?.steps.pop_front()?;
+        if changed != (step == MembershipStep::Join) {
+            self.hold(client, |held| held.groups = held.groups.saturating_sub(1));
+        }
+        Some(step)
     }
 
     /// Has every client leave what it may not be in.
@@ -208,9 +291,25 @@ impl RightsDesk {
     }
 
     pub fn observe(&self, see: &mut dyn FnMut(&str, u64)) {
+        self.shares.observe(see);
         see("rights_rules", self.rules.len() as u64);
         see("rights_tokens", self.tokens.len() as u64);
         see("rights_loads", self.counts.loads);
         see("rights_expulsions", self.counts.expulsions);
+    }
+}
+
+impl ClientRights {
+    fn unknown() -> Self {
+        Self {
+            identity: Identity::UNKNOWN,
+            name: Arc::from(""),
+            is_counted: false,
+            held: Holdings::default(),
+            token: TokenHolder::default(),
+            limits: IdentityLimits::default(),
+            sends_to: Vec::new(),
+            steps: VecDeque::new(),
+        }
     }
 }

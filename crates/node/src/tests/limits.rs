@@ -283,13 +283,32 @@ fn who_has_said_nothing_goes_when_others_need_the_room() {
     assert!(is_welcome(&world, eve) && !is_welcome(&world, late), "three are served");
 }
 
+/// Lets a client of a user only ask, over a connection that stays; it is asked for its status.
+fn ask_as(world: &mut World, id: u32, user: u32) -> bool {
+    let (mut inquirer, id) = (Inquirer::new(), ClientId(id));
+    let identity = consort_rights::Identity::of_user(user, user);
+    let origin =
+        crate::ClientOrigin { transport: consort_session::listing::Transport::Unix, identity, unix_seconds: 0 };
+    world.nodes[0].open_client_from(world.now, id, origin);
+    inquirer.ask_status();
+    let _ = world.nodes[0].handle_client(world.now, id, inquirer.take_output());
+    world.drain(0);
+    inquirer.feed(world.nodes[0].client_outputs(id).flatten().copied().collect());
+    std::iter::from_fn(|| inquirer.next_reply().unwrap()).any(|reply| matches!(reply, Reply::Status(_)))
+}
+
 #[test]
-fn so_many_places_are_kept_for_those_who_only_ask_and_no_more() {
-    let mut world = World::new(1, Limits { clients_most: 1, ..Limits::default() });
-    world.connect(0, "ann");
-    let answers: Vec<_> = (0..10).map(|_| ask_status(&mut world)).collect();
-    assert_eq!(answers[..8], [(true, false); 8]);
-    assert_eq!(answers[8..], [(false, true); 2]);
+fn those_who_only_ask_take_no_places_of_others_and_keep_out_no_other_who_asks() {
+    let mut world = World::new(1, Limits { clients_most: 3, ..Limits::default() });
+    let ann = world.connect(0, "ann");
+    assert!((0..100).all(|n| ask_as(&mut world, 9_000 + n, 1_000)), "each is answered, and the oldest goes");
+    assert_eq!(world.counter(0, "sessions_ended_too_many_clients"), 68);
+    assert!((0..16).all(|n| ask_as(&mut world, 10_000 + n, n)), "others ask");
+    assert_eq!(world.counter(0, "sessions_ended_too_many_clients"), 84, "the identity with most connections gives way");
+    assert!((0..16).all(|n| !world.nodes[0].clients.get(ClientId(10_000 + n)).unwrap().is_closed()));
+    let (bob, eve, late) = (world.connect(0, "bob"), world.connect(0, "eve"), world.connect(0, "late"));
+    let welcome = |at: usize| matches!(&world.programs[at].events[..], [DaemonEvent::Welcome(_), ..]);
+    assert!([ann, bob, eve].into_iter().all(welcome) && !welcome(late));
 }
 
 #[test]

@@ -244,21 +244,96 @@ fn a_producer_that_sends_nothing_for_an_hour_is_forgotten() {
     open(&mut world, ann, P);
     open(&mut world, bob, claim(6, false));
     world.settle();
+    world.multicast(ann, &["g"], "once");
+    world.settle();
+    let known = |world: &World, id: u8| world.nodes[2].groups().producers().get(ProducerId([id; 16])).is_some();
     for minute in 0..62 {
+        assert!(minute > 50 || known(&world, 5), "for an hour, and not less");
         world.now += Duration::from_secs(60);
         if minute % 10 == 0 {
             world.multicast(bob, &["g"], "still here");
         }
         world.settle();
     }
-    let known = |world: &World, id: u8| world.nodes[2].groups().producers().get(ProducerId([id; 16])).is_some();
     assert_eq!([known(&world, 5), known(&world, 6)], [false, true]);
     world.multicast(ann, &["g"], "too late");
     world.settle();
-    assert_eq!(told(&mut world, ann), ["opened 0", "refused 1 forgotten", "ended"]);
+    assert_eq!(told(&mut world, ann), ["opened 0", "settled 1", "refused 2 forgotten", "ended"]);
     open(&mut world, ann, OpenRequest { known: true, ..P });
     world.settle();
     assert_eq!(told(&mut world, ann), ["opened 0 forgotten"]);
+}
+
+#[test]
+fn a_producer_under_which_nothing_was_ever_ordered_is_forgotten_in_minutes_and_opened_again() {
+    //= E10 test
+    let mut world = world();
+    let ann = world.connect(1, "ann");
+    open(&mut world, ann, P);
+    world.settle();
+    let mut minutes = 0;
+    while !world.nodes[2].groups().producers().is_empty() {
+        world.now += Duration::from_secs(60);
+        minutes += 1;
+        world.settle();
+    }
+    assert!((5..=7).contains(&minutes), "{minutes} minutes");
+    world.multicast(ann, &["g"], "the first");
+    world.settle();
+    assert_eq!(told(&mut world, ann), ["opened 0", "refused 1 forgotten", "ended"], "certainly not ordered");
+    open(&mut world, ann, OpenRequest { attempt: 2, known: true, opened: 1, ..P });
+    world.settle();
+    world.multicast(ann, &["g"], "once more");
+    world.settle();
+    assert_eq!(told(&mut world, ann), ["opened 0 forgotten", "settled 1"]);
+}
+
+#[test]
+fn an_identity_has_a_share_of_the_producers_and_is_told_which_rule_gives_it_more() {
+    //= E11 test
+    let mut world = world();
+    let rule = consort_rights::Rule {
+        name: "few".into(),
+        who: vec!["*".parse().unwrap()],
+        groups: vec![consort_rights::Glob::new("*")],
+        allow: consort_rights::Verb::ALL.into_iter().collect(),
+        limits: consort_rights::IdentityLimits { producers: Some(3), ..consort_rights::IdentityLimits::default() },
+        ..consort_rights::Rule::default()
+    };
+    let rules = consort_rights::Rules::new(vec![rule]);
+    let now = world.now;
+    world.nodes[0].set_policy(now, crate::ClientPolicy { rules, ..crate::ClientPolicy::default() });
+    let ann = world.connect(0, "ann");
+    for id in 1..=4 {
+        open(&mut world, ann, claim(id, false));
+        world.settle();
+    }
+    open(&mut world, ann, claim(3, true));
+    world.settle();
+    let events: Vec<_> = world.programs[ann]
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            DaemonEvent::Producer(ProducerStatus::Refused(refusal)) => Some(refusal.text.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(events.len(), 1, "the fourth");
+    assert!(events[0].starts_with("unknown has opened 3 producers here") && events[0].contains("the rules allow it 3"));
+    let full = format!("not opened {}", OpenRefusalCause::Full);
+    assert_eq!(told(&mut world, ann), ["opened 0", "opened 0", "opened 0", &full, "opened 0"]);
+    let bob = world.connect(1, "bob");
+    (5..=9).for_each(|id| {
+        open(&mut world, bob, claim(id, false));
+        world.settle();
+    });
+    assert_eq!(told(&mut world, bob), ["opened 0"; 5], "another daemon asks its own rules");
+    world.client(ann).forget_producer();
+    world.settle();
+    world.now += Duration::from_secs(1);
+    open(&mut world, ann, claim(4, false));
+    world.settle();
+    assert_eq!(told(&mut world, ann), ["opened 0"], "what is forgotten makes room");
 }
 
 #[test]

@@ -502,3 +502,76 @@ fn users_of_the_machine_are_proven_by_the_kernel() {
     world.join(near, "g");
     assert_eq!(told(&mut world, near), ["g join near -> near"]);
 }
+
+#[test]
+fn one_identity_leaves_connections_to_others() {
+    let mut world = World::new(1, Limits { clients_most: 32, ..Limits::default() });
+    let ended = |world: &World, at: usize| world.story(at).contains(&"disconnect denied".to_owned());
+    let ann: Vec<_> = (0..31).map(|n| connect_as(&mut world, &format!("a{n}"), user(1))).collect();
+    assert!(ann[..30].iter().all(|at| !ended(&world, *at)) && ended(&world, ann[30]));
+    let Some(DaemonEvent::Disconnect(farewell)) = world.programs[ann[30]].events.last() else { panic!("no reason") };
+    let text = "user:1 has 30 connections; one identity may have 30 at a daemon, unless `connections` of a rule says \
+                otherwise";
+    assert_eq!(farewell.text, text);
+    let bob = connect_as(&mut world, "bob", user(2));
+    assert!(!ended(&world, bob), "what was left free is another's");
+    world.client(ann[0]).goodbye();
+    world.settle();
+    let again = connect_as(&mut world, "a0", user(1));
+    assert!(!ended(&world, again), "one that is free again");
+    assert_eq!(world.counter(0, "identity_connections_most"), 30);
+}
+
+#[test]
+fn groups_that_an_identity_has_left_or_lost_count_no_more() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, eve) = (connect_as(&mut world, "ann", user(1)), connect_as(&mut world, "eve", user(1)));
+    allow(&mut world, 0, &[limited("user:1", IdentityLimits { groups: Some(2), ..IdentityLimits::default() })]);
+    let held = |world: &World| world.counter(0, "identity_groups_most");
+    for _ in 0..3 {
+        world.join(ann, "g");
+        world.join(eve, "g");
+        world.join(eve, "h");
+        assert_eq!((held(&world), refusals(&mut world, eve).len()), (2, 1), "no third one");
+        world.join(ann, "g");
+        world.client(eve).leave(&group("h")).unwrap();
+        world.client(eve).leave(&group("g")).unwrap();
+        world.settle();
+        assert_eq!(held(&world), 1, "what had no effect counts nothing");
+        world.client(ann).leave(&group("g")).unwrap();
+        world.settle();
+        assert_eq!(held(&world), 0);
+        refusals(&mut world, eve);
+    }
+    world.join(eve, "g");
+    world.vanish(eve);
+    assert_eq!(held(&world), 0);
+}
+
+#[test]
+fn to_close_a_group_and_to_keep_the_log_for_a_program_are_rights_of_their_own() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (connect_as(&mut world, "ann", user(1)), connect_as(&mut world, "bob", user(2)));
+    let rules = [
+        rule("most", "user:1", &["*"], &[Verb::Join, Verb::Send, Verb::Receive, Verb::See], &[]),
+        rule("all", "user:2", &["*"], &Verb::ALL, &[]),
+    ];
+    allow(&mut world, 0, &rules);
+    world.client(ann).join_closed(&group("g")).unwrap();
+    world.settle();
+    let text = "user:1 may not close g: no rule allows it".to_owned();
+    assert_eq!(refusals(&mut world, ann), [(1, RefusalCause::Denied, text)]);
+    world.client(bob).join_closed(&group("g")).unwrap();
+    world.settle();
+    assert_eq!(refusals(&mut world, bob), []);
+    let holder: consort_types::Holder = "ledger/1".parse().unwrap();
+    let from = consort_session::DeclareRequest { order: 0, holder, from: None, epoch: 0 };
+    (0..3).for_each(|_| world.client(bob).declare(&from));
+    world.client(ann).declare(&from);
+    world.settle();
+    let declared = &world.nodes[0].engine.declared;
+    assert_eq!(declared.len(), 3, "those of one who may");
+    let text =
+        "declared ledger/1: denied, user:1 may not bind, declare or withdraw copies of ledger: no rule allows it";
+    assert_eq!(world.story(ann).last().unwrap(), text);
+}

@@ -21,7 +21,7 @@ const ALL: &[Verb] = &Verb::ALL;
 /// What is allowed of join, send, receive and see, in this order.
 fn allowed(rules: &Rules, identity: &Identity, group: &str) -> String {
     let may = |verb: &Verb| if rules.judge(identity, group.as_bytes(), *verb).is_ok() { '+' } else { '-' };
-    Verb::ALL.iter().map(may).collect()
+    [Verb::Join, Verb::Send, Verb::Receive, Verb::See].iter().map(may).collect()
 }
 
 #[test]
@@ -67,6 +67,20 @@ fn every_transport_identity_and_verb() {
             assert_eq!(allowed(&rules, identity, group), expected, "{name}, {group}");
         }
     }
+}
+
+#[test]
+fn who_may_join_and_send_may_neither_close_a_group_nor_keep_the_log_for_it() {
+    let most = [Verb::Join, Verb::Send, Verb::Receive, Verb::See];
+    let rules = Rules::new(vec![
+        rule("most", &["user:1"], &["g"], &most, &[]),
+        rule("log", &["user:2"], &["g"], &[Verb::Keep, Verb::Close], &[]),
+    ]);
+    let denied = |user, verb| rules.judge(&Identity::of_user(user, user), b"g", verb).map_err(|denial| denial.text);
+    assert_eq!(denied(1, Verb::Close), Err("user:1 may not close g: no rule allows it".into()));
+    let text = "user:1 may not bind, declare or withdraw copies of g: no rule allows it";
+    assert_eq!(denied(1, Verb::Keep), Err(text.into()));
+    assert!(denied(2, Verb::Close).is_ok() && denied(2, Verb::Keep).is_ok() && denied(2, Verb::Join).is_err());
 }
 
 #[test]
@@ -132,7 +146,7 @@ fn names_follow_from_identities_and_are_kept_from_others() {
 #[test]
 fn of_each_limit_the_first_rule_that_says_something_counts() {
     let limited = |who: &str, connections, bytes_per_second, groups| Rule {
-        limits: IdentityLimits { connections, bytes_per_second, groups },
+        limits: IdentityLimits { connections, bytes_per_second, groups, producers: groups },
         ..rule("limits", &[who], &[], &[], &[])
     };
     let rules = Rules::new(vec![
@@ -140,7 +154,12 @@ fn of_each_limit_the_first_rule_that_says_something_counts() {
         limited("unix", Some(9), Some(1_000), None),
         limited("*", None, Some(10), Some(3)),
     ]);
-    let limits = |connections, bytes_per_second, groups| IdentityLimits { connections, bytes_per_second, groups };
+    let limits = |connections, bytes_per_second, groups| IdentityLimits {
+        connections,
+        bytes_per_second,
+        groups,
+        producers: groups,
+    };
     assert_eq!(rules.limits(&Identity::of_user(1, 1)), limits(Some(2), Some(1_000), Some(3)));
     assert_eq!(rules.limits(&Identity::of_user(2, 2)), limits(Some(9), Some(1_000), Some(3)));
     assert_eq!(rules.limits(&at("10.0.0.1")), limits(None, Some(10), Some(3)));

@@ -179,7 +179,7 @@ impl Ground {
             let address = SocketAddr::from(([127, 0, 0, 1], self.port));
             let mut stream = TcpStream::connect_timeout(&address, SOON)?;
             stream.set_read_timeout(Some(SOON * 2))?;
-            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").as_bytes())?;
+            stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer)?;
             Ok(answer)
