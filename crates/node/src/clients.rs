@@ -2,6 +2,7 @@
 pub(crate) mod client_session;
 mod disconnect;
 pub(crate) mod entry;
+mod fairness;
 mod heartbeats;
 mod notify;
 mod pause;
@@ -12,6 +13,7 @@ use crate::Effect;
 use crate::backlog::Backlog;
 use crate::clients::client_session::{ClientRequest, ClientSession, Placed};
 use crate::clients::entry::ClientRecord;
+use crate::clients::fairness::Fairness;
 use crate::clients::heartbeats::Heartbeats;
 use crate::clients::slow::SlowClients;
 use crate::notice::{Notice, Notices};
@@ -38,6 +40,7 @@ pub(crate) struct Sessions {
     asking_only: usize,
     /// By when each connection without a hello must have said one.
     silent: BTreeSet<(Instant, ClientId)>,
+    fairness: Fairness,
     heartbeats: Heartbeats,
     slow: SlowClients,
     /// Paused for want of room in the engine; first come first served.
@@ -61,6 +64,8 @@ pub(crate) struct Sessions {
     pool: Pool,
     /// See [`Self::take_work`].
     work: usize,
+    /// See [`Self::take_refused`].
+    refused: usize,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
     progressed: Vec<ClientId>,
@@ -97,6 +102,7 @@ impl Sessions {
             served: 0,
             asking_only: 0,
             silent: BTreeSet::new(),
+            fairness: Fairness::default(),
             heartbeats: Heartbeats::default(),
             slow: SlowClients::default(),
             paused: VecDeque::new(),
@@ -111,6 +117,7 @@ impl Sessions {
             outputs: 0,
             pool: Pool::default(),
             work: 0,
+            refused: 0,
             #[cfg(feature = "mutants")]
             mutant: None,
             progressed: Vec::new(),
@@ -131,6 +138,7 @@ impl Sessions {
         self.silent.insert((hello_by, client));
         self.all.insert(client, ClientRecord::new(client, hello_by, &self.limits));
         self.served += 1;
+        self.count_for(now, client, "");
         // A native client may say in its hello that it only asks.
         if !self.makes_room(client, !client.speaks_spread()) {
             self.turn_back(client);
@@ -160,19 +168,16 @@ impl Sessions {
         if self.has_place(may_ask) {
             return true;
         }
-        // One of Spread that has a name is about to be admitted.
-        let is_silent = |other: &ClientId| {
-            *other != client && self.all.get(other).is_some_and(|entry| entry.session.named().is_none())
-        };
-        let silent: Vec<_> = self.silent.iter().map(|(_, other)| *other).filter(is_silent).collect();
         // Where those that have said hello take all room, nothing is won.
-        if !may_ask && self.served.saturating_sub(silent.len()) > self.limits.clients_most {
+        if !may_ask && self.served.saturating_sub(self.silent.len()) >= self.limits.clients_most {
             return false;
         }
-        for other in silent {
-            if self.has_place(may_ask) {
-                break;
-            }
+        while !self.has_place(may_ask) {
+            // One of Spread that has a name is about to be admitted.
+            let is_silent = |other: &ClientId| {
+                *other != client && self.all.get(other).is_some_and(|entry| entry.session.named().is_none())
+            };
+            let Some(other) = self.silent.iter().map(|(_, other)| *other).find(is_silent) else { break };
             let text = "no hello yet, and others need the room".to_owned();
             self.end(other, &Disconnect::new(DisconnectReason::Silent, text));
         }
@@ -215,7 +220,8 @@ impl Sessions {
     }
 
     /// Who a client is, for the log.
-    pub(crate) fn known_as(&mut self, client: ClientId, identity: String) {
+    pub(crate) fn known_as(&mut self, now: Instant, client: ClientId, identity: String) {
+        self.count_for(now, client, &identity);
         if let Some(entry) = self.all.get_mut(&client) {
             entry.identity = identity;
         }
@@ -236,6 +242,11 @@ impl Sessions {
     /// What a client asks next. One that breaks the protocol is sent away.
     pub(crate) fn next(&mut self, now: Instant, client: ClientId) -> Option<ClientRequest> {
         let entry = self.all.get_mut(&client)?;
+        // Who has not said hello yet may prove to be another.
+        if entry.session.is_open() && self.fairness.is_over(now, &entry.under_way) {
+            self.hold_to_share(client);
+            return None;
+        }
         //= S20
         entry.held_back = entry.session.is_held_back(&self.limits);
         if entry.held_back {
@@ -244,7 +255,9 @@ impl Sessions {
         let session = &mut entry.session;
         let before = (session.refused(), session.progress_is_due());
         let next = session.next(&self.limits);
-        self.counts.refused += session.refused() - before.0;
+        let refused = session.refused() - before.0;
+        self.counts.refused += refused;
+        self.refused += refused as usize;
         if session.progress_is_due() && !before.1 {
             self.progressed.push(client);
         }
@@ -262,13 +275,18 @@ impl Sessions {
         }
     }
 
+    /// How many requests were refused at once since this was asked last.
+    pub(crate) const fn take_refused(&mut self) -> usize {
+        std::mem::replace(&mut self.refused, 0)
+    }
+
     pub(crate) fn get(&self, client: ClientId) -> Option<&ClientSession> {
         self.all.get(&client).map(|entry| &entry.session)
     }
 
     /// Whether more may be read from a client that is known.
     pub(crate) fn may_read(&self, client: ClientId) -> bool {
-        self.all.get(&client).is_some_and(ClientRecord::may_read)
+        self.all.get(&client).is_some_and(|entry| entry.may_read() && !entry.paused)
     }
 
     pub(crate) fn welcome(&mut self, now: Instant, client: ClientId, name: ClientName, me: MemberId) {
@@ -316,9 +334,12 @@ impl Sessions {
         entry.session.named().cloned()
     }
 
-    pub(crate) fn accept(&mut self, client: ClientId) {
+    pub(crate) fn accept(&mut self, client: ClientId, is_step: bool) {
         if let Some(entry) = self.all.get_mut(&client) {
-            self.counts.accepted += entry.session.accept();
+            let accepted = entry.session.accept();
+            self.counts.accepted += accepted;
+            entry.under_way.accept(accepted, is_step);
+            self.fairness.count(&mut entry.under_way, entry.session.outstanding());
         }
     }
 
@@ -343,11 +364,16 @@ impl Sessions {
             self.progressed.push(client);
         }
         let goes_on = entry.held_back && !entry.session.is_held_back(&self.limits);
+        entry.under_way.order(placed.requests(), matches!(placed, Placed::Membership(_)));
+        let next = self.fairness.count(&mut entry.under_way, entry.session.outstanding());
         if let Some(refusal) = refusal {
             self.tell_refused(client, requests.clone(), refusal);
         }
         if goes_on {
             self.pause(client);
+        }
+        if let Some(next) = next {
+            self.go_on_within_share(next);
         }
         requests
     }
@@ -415,6 +441,7 @@ impl Sessions {
         see("client_output_shared_bytes", self.pool.bytes() as u64);
         see("client_frames_begun_bytes", self.partial_frames.bytes() as u64);
         self.observe_slow(see);
+        self.observe_fairness(see);
         see("clients_behind", self.backlog.len() as u64);
         self.counts.waits.iter().for_each(|(cause, count)| see(&format!("requests_waited_{cause}"), *count));
         self.counts.ended.iter().for_each(|(parting, count)| see(&format!("sessions_ended_{parting}"), *count));

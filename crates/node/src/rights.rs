@@ -36,7 +36,7 @@ impl<E: Engine> Node<E> {
     /// A client's connection was accepted, and this is known of where it comes from. Ids are never reused.
     pub fn open_client_from(&mut self, now: Instant, client: ClientId, origin: ClientOrigin) {
         self.open_client_over(now, client, origin.transport);
-        self.clients.known_as(client, origin.identity.to_string());
+        self.clients.known_as(now, client, origin.identity.to_string());
         self.rights.enter(now, client, origin);
     }
 

@@ -13,6 +13,9 @@ use consort_wire::Payload;
 /// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
 /// for a thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
+/// What a request costs beside its answer, which is no message to be ordered, and what one costs that is refused at once.
+const REQUEST: usize = 512;
+const REFUSED: usize = 256;
 /// What ordering that a client has gone costs, counted as bytes copied.
 const LEAVING: usize = 1 << 10;
 /// How long such a slice lasts, however many inputs come in it.
@@ -26,8 +29,9 @@ impl<E: Engine> Node<E> {
             return Reading::Pause;
         }
         while let Some(request) = self.clients.next(self.now, client) {
-            let asks =
-                matches!(request, ClientRequest::Common(Ask::Status | Ask::List(_) | Ask::Read(_) | Ask::Copies(_)));
+            let sends = matches!(request, ClientRequest::Common(Ask::Multicast { .. }));
+            let price = REFUSED * self.clients.take_refused() + if sends { 0 } else { REQUEST };
+            self.answered += price;
             if !self.handle_request(client, request) {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
@@ -35,7 +39,7 @@ impl<E: Engine> Node<E> {
                 }
                 return Reading::Pause;
             }
-            if asks && (self.has_answered_enough() || self.scans.contains_key(&client)) {
+            if price > 0 && (self.has_answered_enough() || self.scans.contains_key(&client)) {
                 self.clients.pause_asking(client);
                 return Reading::Pause;
             }
@@ -134,7 +138,7 @@ impl<E: Engine> Node<E> {
                 if self.lines.is_on() {
                     self.lines.note(client, stream, id);
                 }
-                self.clients.accept(client);
+                self.clients.accept(client, step.is_some());
                 step.into_iter().for_each(|step| self.rights.begin_step(client, step));
             }
             Err(Refused::Full { .. }) => {}

@@ -155,7 +155,9 @@ producers = 20
         assert_eq!(rules.limits(&user), limits);
         let may = |group: &[u8], verb| rules.judge(&user, group, verb).is_ok();
         assert!(
-            Verb::ALL[..4].iter().all(|verb| may(b"orders.eu", *verb) && may(b"#bob#n1", *verb) && !may(b"other", *verb))
+            Verb::ALL[..4]
+                .iter()
+                .all(|verb| may(b"orders.eu", *verb) && may(b"#bob#n1", *verb) && !may(b"other", *verb))
         );
         assert!(rules.judge_name(&user, "bob").is_err() && rules.judge_name(&user, "billing-1").is_ok());
         assert_eq!(parse("rights.toml", "").unwrap(), []);

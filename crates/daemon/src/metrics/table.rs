@@ -113,6 +113,17 @@ pub const METRICS: &[Metric] = &[
     ),
     ("identity_groups_most", Gauge, "Memberships of the identity that has most of them. Normal: below 131072."),
     (
+        "clients_held_back",
+        Counter,
+        "Times that a request waited because its identity had its share under way while another one asked. Normal: \
+         grows where some identity sends much faster than its messages are ordered.",
+    ),
+    (
+        "identity_under_way_most",
+        Gauge,
+        "What the identity has under way that has most of it, as its share counts it. Normal: any.",
+    ),
+    (
         "identity_producers_most",
         Gauge,
         "Producers of the identity that has opened most of them at this daemon. Normal: well below 4096.",

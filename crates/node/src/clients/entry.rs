@@ -1,5 +1,6 @@
 //! One client of a node: its session, and what it waits for.
 use crate::clients::client_session::ClientSession;
+use crate::clients::fairness::UnderWay;
 use crate::clients::slow_terms::{SlowState, SlowTerms};
 use consort_session::listing::{Connection, ConnectionStage, Transport};
 use consort_session::{Limits, SlowPolicy};
@@ -28,6 +29,9 @@ pub(crate) struct ClientRecord {
     pub unread_for: Option<OrderWait>,
     /// Who it is, for the log.
     pub identity: String,
+    /// What it has under way; whether that is counted for its identity.
+    pub under_way: UnderWay,
+    pub is_counted: bool,
     /// What its output costs.
     pub charge: usize,
     /// Its output was cut: what is left is the frame that it has begun, and why it is sent away.
@@ -52,6 +56,8 @@ impl ClientRecord {
             waits_for: None,
             unread_for: None,
             identity: String::new(),
+            under_way: UnderWay::default(),
+            is_counted: false,
             charge: 0,
             cut: false,
             begun: false,
@@ -60,7 +66,7 @@ impl ClientRecord {
 
     /// Whether more may be read: it was not sent away, and does not wait for its own requests or for room.
     pub fn may_read(&self) -> bool {
-        !self.session.is_closed() && !self.held_back && !self.wants_room
+        !self.session.is_closed() && !self.held_back && !self.wants_room && !self.under_way.waits
     }
 
     pub fn connection(&self, client: ClientId, limits: &Limits) -> Connection {
@@ -89,7 +95,7 @@ impl ClientRecord {
             ConnectionStage::Ending
         } else if !self.session.is_open() {
             ConnectionStage::Connecting
-        } else if self.paused || self.held_back || self.wants_room {
+        } else if self.paused || self.held_back || self.wants_room || self.under_way.waits {
             ConnectionStage::Waiting
         } else {
             ConnectionStage::Open

@@ -65,7 +65,7 @@ impl<E: Engine> Node<E> {
             self.rights.expiries.insert((self.now + left, client));
         }
         let identity = identity.with_token(&proof.name);
-        self.clients.known_as(client, identity.to_string());
+        self.clients.known_as(self.now, client, identity.to_string());
         self.rights.identify(client, identity);
         if let Some(known) = self.rights.all.get_mut(&client) {
             known.token.shown = Some(token);

@@ -126,7 +126,7 @@ fn a_flood_of_group_changes_is_told_in_slices_and_in_order() {
         world.client(ann).join(&group(name)).unwrap();
         world.client(bob).join(&group(name)).unwrap();
     }
-    (0..3).for_each(|_| world.settle());
+    (0..6).for_each(|_| world.settle());
     assert_eq!(world.nodes[0].groups().len(), 3_000);
     let before = world.story(ann).len();
     world.nodes[0].engine.install(

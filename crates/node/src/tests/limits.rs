@@ -286,6 +286,7 @@ fn who_has_said_nothing_goes_when_others_need_the_room() {
 /// Lets a client of a user only ask, over a connection that stays; it is asked for its status.
 fn ask_as(world: &mut World, id: u32, user: u32) -> bool {
     let (mut inquirer, id) = (Inquirer::new(), ClientId(id));
+    world.now += Duration::from_millis(2);
     let identity = consort_rights::Identity::of_user(user, user);
     let origin =
         crate::ClientOrigin { transport: consort_session::listing::Transport::Unix, identity, unix_seconds: 0 };

@@ -8,6 +8,7 @@ const INQUIRER: ClientId = ClientId(9_000);
 /// Asks node 0 over a connection of its own.
 fn ask(world: &mut World, question: &ListQuery) -> Listing {
     let mut inquirer = Inquirer::new();
+    world.now += consort_types::Duration::from_millis(2);
     world.nodes[0].open_client_over(world.now, INQUIRER, Transport::Tcp);
     inquirer.ask(question);
     let reading = world.nodes[0].handle_client(world.now, INQUIRER, inquirer.take_output());

@@ -225,7 +225,8 @@ fn a_list_of_many_groups_is_made_in_slices_and_is_whole() {
     for n in 0..GROUPS {
         world.client(ann).join(&group(&format!("g{n:04}"))).unwrap();
     }
-    world.settle();
+    (0..8).for_each(|_| world.settle());
+    assert_eq!(world.counter(0, "groups"), GROUPS as u64);
     let rules = [
         rule("all", "user:1", &["*", "#*"], &Verb::ALL, &[]),
         rule("looks", "user:3", &["g*9"], &[Verb::See], &[]),
@@ -242,7 +243,7 @@ fn a_list_of_many_groups_is_made_in_slices_and_is_whole() {
     while pages.len() < 5 {
         while world.nodes[0].poll_effect().is_some() {}
         while world.nodes[0].poll_writable().is_some() {}
-        assert!(world.nodes[0].answered <= (64 << 10) + 1_000, "{} in one slice", world.nodes[0].answered);
+        assert!(world.nodes[0].answered <= (64 << 10) + 2_000, "{} in one slice", world.nodes[0].answered);
         let told: Bytes = world.nodes[0].client_outputs(id).flatten().copied().collect();
         world.nodes[0].client_written(world.now, id, told.len());
         inquirer.feed(told);
@@ -574,4 +575,114 @@ fn to_close_a_group_and_to_keep_the_log_for_a_program_are_rights_of_their_own() 
     let text =
         "declared ledger/1: denied, user:1 may not bind, declare or withdraw copies of ledger: no rule allows it";
     assert_eq!(world.story(ann).last().unwrap(), text);
+}
+
+/// A client sends as many messages as its credit allows, each alone, before any is ordered.
+fn flood(world: &mut World, at: usize, count: usize) {
+    (0..count).for_each(|n| world.multicast(at, &["g"], &n.to_string()));
+}
+
+#[test]
+fn an_identity_has_no_more_under_way_than_its_share_while_another_one_asks() {
+    let mut world = World::new(1, Limits::default());
+    let eve: Vec<_> = (0..4).map(|n| connect_as(&mut world, &format!("e{n}"), user(1))).collect();
+    let bob = connect_as(&mut world, "bob", user(2));
+    world.join(bob, "g");
+    let accepted = |world: &World| world.counter(0, "requests_accepted");
+    world.now += Duration::from_millis(200);
+    let before = accepted(&world);
+    eve.iter().for_each(|at| flood(&mut world, *at, 1_500));
+    // Bytes go to the node, and nothing is ordered yet.
+    while eve.iter().any(|at| world.write(*at)) {}
+    assert_eq!(accepted(&world) - before, 6_000, "no other asks: there is no bound");
+    (0..12).for_each(|_| world.settle());
+    told(&mut world, bob);
+    let before = accepted(&world);
+    flood(&mut world, bob, 1);
+    assert!(world.write(bob));
+    eve.iter().for_each(|at| flood(&mut world, *at, 1_500));
+    while eve.iter().any(|at| world.write(*at)) {}
+    let taken = accepted(&world) - before;
+    assert!((1_000..1_100).contains(&taken), "{taken} of 6001");
+    flood(&mut world, bob, 10);
+    while world.write(bob) {}
+    assert_eq!(accepted(&world) - before, taken + 10, "the other one goes on at once");
+    for _ in 0..40 {
+        world.settle();
+    }
+    assert_eq!(accepted(&world) - before, 6_011, "nothing is left");
+    assert_eq!(told(&mut world, bob).len(), 6_011);
+    assert_eq!(world.counter(0, "identity_under_way_most"), 0);
+}
+
+#[test]
+fn what_a_connection_left_under_way_counts_for_a_moment_and_those_that_wait_go_on() {
+    let mut world = World::new(1, Limits::default());
+    let eve: Vec<_> = (0..3).map(|n| connect_as(&mut world, &format!("e{n}"), user(1))).collect();
+    let bob = connect_as(&mut world, "bob", user(2));
+    world.join(bob, "g");
+    flood(&mut world, bob, 1);
+    while world.write(bob) {}
+    let accepted = |world: &World| world.counter(0, "requests_accepted");
+    let before = accepted(&world);
+    flood(&mut world, eve[0], 2_000);
+    while world.write(eve[0]) {}
+    flood(&mut world, eve[1], 100);
+    assert!(world.write(eve[1]));
+    assert!(world.programs[eve[1]].paused, "the first one has the share");
+    world.vanish(eve[0]);
+    flood(&mut world, eve[2], 100);
+    let _ = world.write(eve[2]);
+    assert!(accepted(&world) - before < 1_100, "what it left still counts");
+    let late = world.now + Duration::from_millis(200);
+    while world.now < late {
+        world.settle();
+    }
+    assert_eq!(world.client(eve[1]).progress().ordered, 100);
+    assert_eq!(world.client(eve[2]).progress().ordered, 100);
+    assert_eq!(world.counter(0, "identity_under_way_most"), 0);
+}
+
+#[test]
+fn joins_count_more_than_messages() {
+    let mut world = World::new(1, Limits::default());
+    let (eve, bob) = (connect_as(&mut world, "eve", user(1)), connect_as(&mut world, "bob", user(2)));
+    world.join(bob, "g");
+    flood(&mut world, bob, 1);
+    while world.write(bob) {}
+    let before = world.counter(0, "requests_accepted");
+    for n in 0..100 {
+        world.client(eve).join(&group(&format!("x{n}"))).unwrap();
+    }
+    while world.write(eve) {}
+    assert_eq!(world.counter(0, "requests_accepted") - before, 32);
+    (0..20).for_each(|_| world.settle());
+    assert_eq!(world.counter(0, "groups"), 101);
+    for n in 0..100 {
+        world.client(eve).join(&group(&format!("x{n}"))).unwrap();
+        world.client(eve).leave(&group(&format!("x{n}"))).unwrap();
+        world.client(eve).leave(&group(&format!("y{n}"))).unwrap();
+    }
+    (0..40).for_each(|_| world.settle());
+    assert_eq!(world.counter(0, "groups"), 1);
+    assert_eq!(world.counter(0, "identity_under_way_most"), 0);
+}
+
+#[test]
+fn requests_that_are_no_messages_are_answered_beside_a_client_that_sends() {
+    let mut world = World::new(1, Limits::default());
+    let (eve, bob) = (connect_as(&mut world, "eve", user(1)), connect_as(&mut world, "bob", user(2)));
+    world.join(bob, "g");
+    let holder: consort_types::Holder = "ledger/1".parse().unwrap();
+    let from = consort_session::DeclareRequest { order: 5, holder, from: None, epoch: 0 };
+    (0..2_000).for_each(|_| world.client(eve).declare(&from));
+    let begun = world.now;
+    while world.programs[eve].events.len() < 2_000 {
+        flood(&mut world, bob, 1);
+        world.carry();
+        world.now += TICK;
+        world.wake(0);
+        world.carry();
+        assert!(world.now.since(begun) < Duration::from_millis(200), "{}", world.programs[eve].events.len());
+    }
 }
