@@ -62,10 +62,11 @@ impl UnderWay {
 }
 
 impl Fairness {
-    fn enter(&mut self, name: &str) -> usize {
+    fn enter(&mut self, now: Instant, name: &str) -> usize {
         let number = match self.numbers.get(name) {
             Some(number) => *number,
             None => {
+                self.forget_unused(now);
                 let number = self.unused.pop().unwrap_or(self.all.len());
                 self.all.resize_with(self.all.len().max(number + 1), Turnout::default);
                 self.numbers.insert(name.to_owned(), number);
@@ -88,6 +89,22 @@ impl Fairness {
             self.numbers.remove(&turnout.name);
             self.unused.push(under_way.identity);
         }
+    }
+
+    /// Forgets identities without connections of which something still counted when the last one went. It looks only where
+    /// another number would be needed, so there are never many more of them than there were identities at a time.
+    fn forget_unused(&mut self, now: Instant) {
+        if !self.unused.is_empty() {
+            return;
+        }
+        let Self { numbers, all, unused, .. } = self;
+        numbers.retain(|_, number| {
+            let is_used = all.get(*number).is_some_and(|turnout| turnout.clients > 0 || now < turnout.gone.1);
+            if !is_used {
+                unused.push(*number);
+            }
+            is_used
+        });
     }
 
     /// A client asks for something. Whether its identity has its share, and others ask, too.
@@ -125,7 +142,7 @@ impl Sessions {
         if entry.is_counted {
             self.fairness.leave(now, &before);
         }
-        entry.under_way = UnderWay { identity: self.fairness.enter(identity), weight: 0, ..before };
+        entry.under_way = UnderWay { identity: self.fairness.enter(now, identity), weight: 0, ..before };
         entry.is_counted = true;
         self.fairness.count(&mut entry.under_way, entry.session.outstanding());
     }
@@ -187,5 +204,24 @@ impl UnderWay {
     pub fn order(&mut self, requests: u64, is_step: bool) {
         self.requests = self.requests.saturating_sub(requests);
         self.steps = self.steps.saturating_sub(u64::from(is_step));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_that_went_with_something_under_way_are_forgotten_later() {
+        let (mut fairness, mut now) = (Fairness::default(), Instant::ZERO);
+        for number in 0..1_000 {
+            let identity = fairness.enter(now, &format!("address:{number}"));
+            let mut under_way = UnderWay { identity, requests: 1, ..UnderWay::default() };
+            fairness.count(&mut under_way, 0);
+            fairness.leave(now, &under_way);
+            now += LINGERS / 10;
+        }
+        assert!(fairness.all.len() <= 12 && fairness.numbers.len() <= 12, "{}", fairness.all.len());
+        assert!(fairness.all.iter().all(|turnout| turnout.weight == 0));
     }
 }
