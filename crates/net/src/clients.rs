@@ -43,8 +43,11 @@ pub(crate) struct ClientConnections {
     open: BTreeMap<ClientId, ClientConnection>,
     next: u32,
     arena: Arena,
-    /// Those that have something to say, in turn.
+    /// Those that have something to say, in turn; those whose sessions are not open yet by themselves, for there may be many.
     readable: VecDeque<ClientId>,
+    newcomers: VecDeque<ClientId>,
+    /// Whose turn was last.
+    was_newcomer: bool,
     /// Those that have something to read, in turn.
     writable: VecDeque<ClientId>,
     /// Those that will be closed at the latest by then.
@@ -56,6 +59,8 @@ pub(crate) struct ClientConnections {
     sharing: usize,
     /// Those in shared memory that are looked at every turn: they need no bell.
     watched: Vec<ClientId>,
+    /// Those that read no more since it was asked last.
+    deafened: Vec<ClientId>,
     /// Those on other machines.
     hosts: ClientHosts,
 }
@@ -73,7 +78,9 @@ struct ClientConnection {
     has_ended: bool,
     /// The node wants no more of it for now.
     paused: bool,
-    /// Stands in `readable`.
+    /// Its session is open, or was.
+    is_served: bool,
+    /// Stands in `readable` or `newcomers`.
     in_turn: bool,
     /// Stands in `writable`.
     to_write: bool,
@@ -147,12 +154,15 @@ impl ClientConnections {
             next: 1,
             arena: Arena::new(CHUNK),
             readable: VecDeque::new(),
+            newcomers: VecDeque::new(),
+            was_newcomer: false,
             writable: VecDeque::new(),
             leaving: BTreeMap::new(),
             most: usize::MAX,
             sharing_max: 0,
             sharing: 0,
             watched: Vec::new(),
+            deafened: Vec::new(),
             hosts: ClientHosts::default(),
         })
     }
@@ -184,6 +194,9 @@ impl ClientConnections {
         if event.is_writable() || event.is_write_closed() || event.is_error() {
             self.unblock(id);
         }
+        if event.is_write_closed() {
+            self.deafen(id);
+        }
     }
 
     /// Who is at the other end, for the log.
@@ -206,9 +219,9 @@ impl ClientConnections {
         self.open.get(&id).map_or(Transport::Unknown, |client| client.stream.transport())
     }
 
-    /// The next client in turn that may be read from.
+    /// The next client in turn that may be read from: now one that is served, now one that is new.
     pub(crate) fn next_readable(&mut self) -> Option<ClientId> {
-        while let Some(id) = self.readable.pop_front() {
+        while let Some(id) = self.next_in_turn() {
             let Some(client) = self.open.get_mut(&id) else { continue };
             client.in_turn = false;
             if client.may_read() {
@@ -216,6 +229,24 @@ impl ClientConnections {
             }
         }
         None
+    }
+
+    fn next_in_turn(&mut self) -> Option<ClientId> {
+        let newcomer = !self.was_newcomer && !self.newcomers.is_empty() || self.readable.is_empty();
+        self.was_newcomer = newcomer;
+        if newcomer { self.newcomers.pop_front() } else { self.readable.pop_front() }
+    }
+
+    /// Whether a client's session was never open.
+    pub(crate) fn is_newcomer(&self, id: ClientId) -> bool {
+        self.open.get(&id).is_some_and(|client| !client.is_served)
+    }
+
+    /// A client's session is open.
+    pub(crate) fn note_served(&mut self, id: ClientId) {
+        if let Some(client) = self.open.get_mut(&id) {
+            client.is_served = true;
+        }
     }
 
     /// Reads once.
@@ -260,6 +291,20 @@ impl ClientConnections {
 
     fn received(&mut self, n: usize) -> Bytes {
         if n > SMALL { self.arena.take(n) } else { Bytes::copy_from_slice(&self.arena.room(READ)[..n]) }
+    }
+
+    /// It has closed its connection. What it has sent before is still to be taken.
+    fn deafen(&mut self, id: ClientId) {
+        let Some(client) = self.open.get_mut(&id) else { return };
+        (client.has_ended, client.has_bytes) = (true, true);
+        if !std::mem::replace(&mut client.deaf, true) {
+            self.deafened.push(id);
+        }
+    }
+
+    /// One that reads no more, which was not known when this was asked last.
+    pub(crate) fn next_deafened(&mut self) -> Option<ClientId> {
+        self.deafened.pop()
     }
 
     fn forget(&mut self, id: ClientId) -> ReadOutcome {
@@ -352,7 +397,7 @@ impl ClientConnections {
             }
             Err(error) => {
                 tracing::debug!(client = %id, %error, "reads no more");
-                (client.deaf, client.has_ended, client.has_bytes) = (true, true, true);
+                self.deafen(id);
                 self.queue_reading(id);
                 self.queue_writing(id);
                 Wrote::Bytes(0)
@@ -434,7 +479,8 @@ impl ClientConnections {
     /// Whether there is something to do at once.
     pub(crate) fn has_more(&self) -> bool {
         let waits = |acceptor: &ClientAcceptor| acceptor.ready && acceptor.closed_until.is_none();
-        !self.readable.is_empty() || !self.writable.is_empty() || self.acceptors.iter().any(waits)
+        !(self.readable.is_empty() && self.newcomers.is_empty() && self.writable.is_empty())
+            || self.acceptors.iter().any(waits)
     }
 
     /// How many connections are open.
@@ -452,7 +498,8 @@ impl ClientConnections {
             && client.may_read()
         {
             client.in_turn = true;
-            self.readable.push_back(id);
+            let turns = if client.is_served { &mut self.readable } else { &mut self.newcomers };
+            turns.push_back(id);
         }
     }
 }
@@ -469,6 +516,7 @@ impl ClientConnection {
             in_turn: false,
             to_write: false,
             full: false,
+            is_served: false,
             deaf: false,
             farewell: CloseStage::None,
         }

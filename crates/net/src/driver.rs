@@ -424,6 +424,9 @@ impl<E: Engine> Driver<E> {
         for client in self.clients.vanished(self.now, &mut self.counters) {
             self.close(client)?;
         }
+        while let Some(client) = self.clients.next_deafened() {
+            self.node.deafen_client(client);
+        }
         self.hear_clients(began)?;
         self.flush();
         self.queue_outputs()?;
@@ -441,6 +444,9 @@ impl<E: Engine> Driver<E> {
                 ReadOutcome::Bytes(bytes) => {
                     if self.node.handle_client(self.now, client, bytes) == Reading::Pause {
                         self.clients.pause(client);
+                    }
+                    if self.clients.is_newcomer(client) && self.node.serves_client(client) {
+                        self.clients.note_served(client);
                     }
                     self.drain()?;
                 }

@@ -48,7 +48,7 @@ pub(crate) struct Sessions {
     /// Paused until then, as they have sent as much as they may.
     paused_until: BTreeSet<(Instant, ClientId)>,
     /// Paused until there is time for answers again, likewise.
-    asking: VecDeque<ClientId>,
+    asking: pause::Turns,
     /// Gone, and not all daemons know it yet.
     leaving: VecDeque<ClientId>,
     /// What the driver is to do: of disks, and whose connections are to be closed.
@@ -64,8 +64,6 @@ pub(crate) struct Sessions {
     pool: Pool,
     /// See [`Self::take_work`].
     work: usize,
-    /// See [`Self::take_refused`].
-    refused: usize,
     #[cfg(feature = "mutants")]
     pub(crate) mutant: Option<crate::Mutant>,
     progressed: Vec<ClientId>,
@@ -107,7 +105,7 @@ impl Sessions {
             slow: SlowClients::default(),
             paused: VecDeque::new(),
             paused_until: BTreeSet::new(),
-            asking: VecDeque::new(),
+            asking: pause::Turns::default(),
             leaving: VecDeque::new(),
             effects: VecDeque::new(),
             lingering: BTreeSet::new(),
@@ -117,7 +115,6 @@ impl Sessions {
             outputs: 0,
             pool: Pool::default(),
             work: 0,
-            refused: 0,
             #[cfg(feature = "mutants")]
             mutant: None,
             progressed: Vec::new(),
@@ -239,6 +236,17 @@ impl Sessions {
         }
     }
 
+    /// A client reads no more.
+    pub(crate) fn deafen(&mut self, client: ClientId) {
+        if let Some(entry) = self.all.get_mut(&client) {
+            entry.deaf = true;
+        }
+    }
+
+    pub(crate) fn is_deaf(&self, client: ClientId) -> bool {
+        self.all.get(&client).is_some_and(|entry| entry.deaf)
+    }
+
     /// What a client asks next. One that breaks the protocol is sent away.
     pub(crate) fn next(&mut self, now: Instant, client: ClientId) -> Option<ClientRequest> {
         let entry = self.all.get_mut(&client)?;
@@ -255,9 +263,7 @@ impl Sessions {
         let session = &mut entry.session;
         let before = (session.refused(), session.progress_is_due());
         let next = session.next(&self.limits);
-        let refused = session.refused() - before.0;
-        self.counts.refused += refused;
-        self.refused += refused as usize;
+        self.counts.refused += session.refused() - before.0;
         if session.progress_is_due() && !before.1 {
             self.progressed.push(client);
         }
@@ -273,11 +279,6 @@ impl Sessions {
                 None
             }
         }
-    }
-
-    /// How many requests were refused at once since this was asked last.
-    pub(crate) const fn take_refused(&mut self) -> usize {
-        std::mem::replace(&mut self.refused, 0)
     }
 
     pub(crate) fn get(&self, client: ClientId) -> Option<&ClientSession> {
@@ -334,11 +335,12 @@ impl Sessions {
         entry.session.named().cloned()
     }
 
-    pub(crate) fn accept(&mut self, client: ClientId, is_step: bool) {
+    /// A client's request is on its way into the order. One to join or leave a group comes with the number of its members.
+    pub(crate) fn accept(&mut self, client: ClientId, joins_or_leaves: Option<usize>) {
         if let Some(entry) = self.all.get_mut(&client) {
             let accepted = entry.session.accept();
             self.counts.accepted += accepted;
-            entry.under_way.accept(accepted, is_step);
+            entry.under_way.accept(accepted, joins_or_leaves);
             self.fairness.count(&mut entry.under_way, entry.session.outstanding());
         }
     }

@@ -339,6 +339,17 @@ impl<E: Engine> Node<E> {
         self.serve(client)
     }
 
+    /// Whether a client's session is open.
+    pub fn serves_client(&self, client: ClientId) -> bool {
+        self.clients.get(client).is_some_and(|session| session.is_open())
+    }
+
+    /// A client reads no more, but more of what it has sent may come. Its questions need no answers from now on.
+    pub fn deafen_client(&mut self, client: ClientId) {
+        self.clients.deafen(client);
+        self.scans.remove(&client);
+    }
+
     /// A client's connection ended: all it sent was handed in, or is lost. What was taken is still ordered; what waits
     /// while the client is paused is not, so the end of a paused client's stream is left in the socket, like its bytes.
     pub fn close_client(&mut self, now: Instant, client: ClientId) {

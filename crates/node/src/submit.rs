@@ -15,7 +15,11 @@ use consort_wire::Payload;
 const ANSWERS: usize = 64 << 10;
 /// What a request costs beside its answer, which is no message to be ordered, and what one costs that is refused at once.
 const REQUEST: usize = 512;
+/// Status costs as much as its bytes and this many times that, because the whole node is looked at for it.
+const STATUS: usize = 3;
 const REFUSED: usize = 256;
+/// What a request costs that only its client would notice, which has closed its connection.
+const UNHEARD: usize = 16;
 /// What ordering that a client has gone costs, counted as bytes copied.
 const LEAVING: usize = 1 << 10;
 /// How long such a slice lasts, however many inputs come in it.
@@ -29,10 +33,11 @@ impl<E: Engine> Node<E> {
             return Reading::Pause;
         }
         while let Some(request) = self.clients.next(self.now, client) {
-            let sends = matches!(request, ClientRequest::Common(Ask::Multicast { .. }));
-            let price = REFUSED * self.clients.take_refused() + if sends { 0 } else { REQUEST };
+            let price = self.price(client, &request);
             self.answered += price;
-            if !self.handle_request(client, request) {
+            if price == UNHEARD {
+                self.pass_over(client, &request);
+            } else if !self.handle_request(client, request) {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
                     self.clients.pause(client);
@@ -45,6 +50,27 @@ impl<E: Engine> Node<E> {
             }
         }
         if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
+    }
+
+    /// What a request costs beside its answer and beside ordering it.
+    fn price(&self, client: ClientId, request: &ClientRequest) -> usize {
+        let ClientRequest::Common(ask) = request else { return REQUEST };
+        let is_deaf = || self.clients.is_deaf(client);
+        match ask {
+            Ask::Multicast { .. } => 0,
+            Ask::Refused => REFUSED,
+            Ask::Status | Ask::Ping(_) | Ask::List(_) | Ask::Read(_) | Ask::Copies(_) if is_deaf() => UNHEARD,
+            Ask::Join { .. } | Ask::Leave(_) if is_deaf() => UNHEARD,
+            _ => REQUEST,
+        }
+    }
+
+    /// Leaves out a request whose client has closed its connection: it gets no answer, and is a member no more.
+    fn pass_over(&mut self, client: ClientId, request: &ClientRequest) {
+        if matches!(request, ClientRequest::Common(Ask::Join { .. } | Ask::Leave(_))) {
+            let text = "its connection is closed".to_owned();
+            self.clients.refuse(client, &Refusal::new(RefusalCause::Leaving, text));
+        }
     }
 
     /// Grants one request; false where it must wait for room.
@@ -89,7 +115,7 @@ impl<E: Engine> Node<E> {
                     let payload = ordered::join(client, &name, &group, closed).into();
                     let to = (Service::Agreed, self.stream_of_step(&group));
                     self.note_joining(&group, true);
-                    let had_room = self.submit(client, to, payload, Some(MembershipStep::Join));
+                    let had_room = self.submit(client, to, payload, Some((MembershipStep::Join, &group)));
                     if !had_room {
                         self.note_joining(&group, false);
                     }
@@ -103,10 +129,12 @@ impl<E: Engine> Node<E> {
                 self.note_leaving(&group);
                 let payload = ordered::leave(client, &group).into();
                 let to = (Service::Agreed, self.stream_of_step(&group));
-                return self.submit(client, to, payload, Some(MembershipStep::Leave));
+                return self.submit(client, to, payload, Some((MembershipStep::Leave, &group)));
             }
             Ask::Hello(name) => self.on_hello(client, name),
             Ask::Status => self.on_status(client),
+            Ask::Ping(token) => self.on_ping(client, token),
+            Ask::Refused => {}
             Ask::List(question) => self.on_question(client, &question),
             Ask::Read(request) => self.on_read(client, &request),
             Ask::Open(request) => self.on_open(client, request),
@@ -125,7 +153,7 @@ impl<E: Engine> Node<E> {
         client: ClientId,
         (service, stream): (Service, OrderStream),
         payload: Payload,
-        step: Option<MembershipStep>,
+        step: Option<(MembershipStep, &GroupName)>,
     ) -> bool {
         self.watch_waits();
         if self.full {
@@ -138,8 +166,9 @@ impl<E: Engine> Node<E> {
                 if self.lines.is_on() {
                     self.lines.note(client, stream, id);
                 }
-                self.clients.accept(client, step.is_some());
-                step.into_iter().for_each(|step| self.rights.begin_step(client, step));
+                let members = |group: &GroupName| self.groups.members(group.as_bytes()).map_or(0, <[_]>::len);
+                self.clients.accept(client, step.as_ref().map(|(_, group)| members(group)));
+                step.into_iter().for_each(|(step, _)| self.rights.begin_step(client, step));
             }
             Err(Refused::Full { .. }) => {}
             Err(refused) => self.clients.refuse(client, &refusal(refused)),
@@ -281,6 +310,13 @@ impl<E: Engine> Node<E> {
         let status = self.status();
         self.frames.clear();
         event::put_status(&mut self.frames, &status);
+        self.answered += self.frames.len() * STATUS;
+        self.answer(client);
+    }
+
+    fn on_ping(&mut self, client: ClientId, token: u64) {
+        self.frames.clear();
+        event::put_pong(&mut self.frames, token);
         self.answer(client);
     }
 
@@ -309,10 +345,13 @@ impl<E: Engine> Node<E> {
         ANSWERS.saturating_sub(self.answered)
     }
 
-    /// Begins another slice of answers once the last one is over.
+    /// Begins another slice of answers once the last one is over. Answers beyond the last one's share count in this one.
     pub(crate) fn begin_answers(&mut self) {
         if self.now >= self.next_answers() {
-            (self.answered, self.answers_since) = (0, self.now);
+            let slices = self.now.since(self.answers_since).as_nanos() / ANSWERS_EACH.as_nanos();
+            let slices = usize::try_from(slices).unwrap_or(usize::MAX);
+            self.answered = self.answered.saturating_sub(ANSWERS.saturating_mul(slices));
+            self.answers_since = self.now;
         }
     }
 

@@ -33,12 +33,12 @@ mod encode;
 pub(crate) use batch::Batch;
 pub use borrow::{InPlace, look};
 pub use encode::{
-    ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_refused, put_status,
-    put_view,
+    ToldAs, message, placed, put_group_signal, put_group_view, put_message, put_placed, put_pong, put_refused,
+    put_status, put_view,
 };
 pub(crate) use encode::{
-    put_confirm, put_disconnect, put_heartbeat, put_incarnation, put_offer, put_pong, put_progress, put_revoke,
-    put_waiting, put_welcome,
+    put_confirm, put_disconnect, put_heartbeat, put_incarnation, put_offer, put_progress, put_revoke, put_waiting,
+    put_welcome,
 };
 
 use crate::{Bound, DeclareStatus, Disconnect, Place, ProducerStatus, ReadingStatus, Refusal, RotationStatus};

@@ -95,6 +95,10 @@ pub enum Ask {
     },
     /// The daemon's status; answer with [`DaemonEnd::tell`].
     Status,
+    /// Nothing any more: what it has asked is refused already, because it is beyond a budget.
+    Refused,
+    /// An answer with this number, which shows that the daemon is at work: [`event::put_pong`].
+    Ping(u64),
     /// A page of a list; answer with [`DaemonEnd::tell`].
     List(ListQuery),
     /// To read by position, or to end it; answer with [`DaemonEnd::tell`].
@@ -229,28 +233,25 @@ impl DaemonEnd {
         }
     }
 
-    /// What the client asks next; `None` until more bytes come. Pings are answered and requests beyond the client's
-    /// budgets refused on the way.
+    /// What the client asks next; `None` until more bytes come.
     ///
     /// # Errors
     /// The [`Disconnect`] for a client that breaks the protocol; hand it to [`Self::close`].
     pub fn next(&mut self, limits: &Limits) -> Result<Option<Ask>, Disconnect> {
-        while self.stage != SessionStage::Closed {
-            let whole = self.input.whole();
-            let Some(head) = whole.map_err(|error| self.malformed(error))? else { break };
-            self.asked = Some(head.into());
-            let service = request::multicast_service(head.kind);
-            self.asks_multicast = service.is_some();
-            let ask = match (self.stage, service) {
-                (SessionStage::Silent, _) => self.on_hello(head, limits).map(Some)?,
-                (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
-                (_, None) => self.on_other(head, limits).map_err(|e| self.in_body(e))?,
-            };
-            if ask.is_some() {
-                return Ok(ask);
-            }
+        if self.stage == SessionStage::Closed {
+            return Ok(None);
         }
-        Ok(None)
+        let whole = self.input.whole();
+        let Some(head) = whole.map_err(|error| self.malformed(error))? else { return Ok(None) };
+        self.asked = Some(head.into());
+        let service = request::multicast_service(head.kind);
+        self.asks_multicast = service.is_some();
+        let ask = match (self.stage, service) {
+            (SessionStage::Silent, _) => self.on_hello(head, limits)?,
+            (_, Some(service)) => self.on_multicast(head, service, limits).map_err(|e| self.in_body(e))?,
+            (_, None) => self.on_other(head, limits).map_err(|e| self.in_body(e))?,
+        };
+        Ok(Some(ask))
     }
 
     fn on_hello(&mut self, head: Head, limits: &Limits) -> Result<Ask, Disconnect> {
@@ -275,7 +276,7 @@ impl DaemonEnd {
         Ok(Ask::Hello(hello.name))
     }
 
-    fn on_multicast(&mut self, head: Head, service: Service, limits: &Limits) -> Result<Option<Ask>, Malformed> {
+    fn on_multicast(&mut self, head: Head, service: Service, limits: &Limits) -> Result<Ask, Malformed> {
         self.may_do_more_than_ask()?;
         let payload = self.body(head, self.prefix.clone().into());
         let (groups, len) = request::check_multicast(&payload, self.prefix.len())?;
@@ -294,10 +295,10 @@ impl DaemonEnd {
             if let Some(prefix) = self.numbering.prefix() {
                 payload = std::iter::once(prefix).chain(payload.parts().cloned()).collect();
             }
-            return Ok(Some(Ask::Multicast { service, payload }));
+            return Ok(Ask::Multicast { service, payload });
         };
         self.refuse(&refusal);
-        Ok(None)
+        Ok(Ask::Refused)
     }
 
     /// The multicast at the front together with those behind it that are alike, if there are any.
@@ -312,7 +313,7 @@ impl DaemonEnd {
         })
     }
 
-    fn on_other(&mut self, head: Head, limits: &Limits) -> Result<Option<Ask>, Malformed> {
+    fn on_other(&mut self, head: Head, limits: &Limits) -> Result<Ask, Malformed> {
         let ask = match request::decode(head, &self.body(head, Payload::new()))? {
             Request::Join { group, closed } => Ask::Join { group, closed },
             Request::Leave(group) => Ask::Leave(group),
@@ -346,18 +347,14 @@ impl DaemonEnd {
                 return Ok(self.settled(Ask::Rotate));
             }
             Request::Goodbye => return Ok(self.settled(Ask::Goodbye)),
-            Request::Ping(token) => {
-                event::put_pong(self.output.put(SMALL_FRAME), token);
-                self.settle();
-                return Ok(None);
-            }
+            Request::Ping(token) => return Ok(self.settled(Ask::Ping(token))),
         };
         self.may_do_more_than_ask()?;
         if let Some(refusal) = self.over_budget(head, limits) {
             self.refuse(&refusal);
-            return Ok(None);
+            return Ok(Ask::Refused);
         }
-        Ok(Some(ask))
+        Ok(ask)
     }
 
     const fn may_do_more_than_ask(&self) -> Result<(), Malformed> {
@@ -616,9 +613,9 @@ impl DaemonEnd {
         asked
     }
 
-    fn settled(&mut self, ask: Ask) -> Option<Ask> {
+    fn settled(&mut self, ask: Ask) -> Ask {
         self.settle();
-        Some(ask)
+        ask
     }
 
     fn in_body(&self, error: Malformed) -> Disconnect {

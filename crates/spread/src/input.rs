@@ -33,6 +33,11 @@ impl Input {
         Some(&self.front[..n])
     }
 
+    /// The next `n` bytes, where they lie together.
+    pub(crate) fn front(&self, n: usize) -> Option<&[u8]> {
+        self.front.get(..n)
+    }
+
     /// Takes the next `n` bytes, if they are there.
     pub(crate) fn take(&mut self, n: usize) -> Option<Bytes> {
         self.peek(n)?;

@@ -85,6 +85,8 @@ pub enum SpreadRequest {
         /// The message; shares the bytes that were read.
         data: Bytes,
     },
+    /// Nothing any more: what it has asked is given back already, because it is impossible.
+    GivenBack,
     /// To end the session; all it sent is in the order or on its way there.
     Kill,
 }
@@ -131,6 +133,14 @@ impl SpreadSession {
     /// Whether its handshake is not over.
     pub fn is_silent(&self) -> bool {
         !self.is_open() && !self.is_closed()
+    }
+
+    /// The frame that it has begun and not finished, by its number in the session, and its length as far as it is known.
+    pub fn begun(&self) -> Option<(u64, usize)> {
+        let begun = self.is_open() && self.asked.is_none() && self.input.held() > 0;
+        let header = self.input.front(header::LEN).and_then(|front| SpreadHeader::decode(front.first_chunk()?).ok());
+        let body = header.and_then(|header| header.body()).unwrap_or(0);
+        begun.then_some((self.passed, header::LEN + body))
     }
 
     /// How many bytes it sent that were not taken yet.
@@ -259,7 +269,7 @@ impl SpreadSession {
             }
             ParsedRequest::Impossible => {
                 self.refuse();
-                return Ok(None);
+                SpreadRequest::GivenBack
             }
         };
         Ok(Some(ask))

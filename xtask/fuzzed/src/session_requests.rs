@@ -25,7 +25,9 @@ pub fn run(bytes: &[u8]) {
                 Ask::Open(OpenRequest { producer, .. }) => {
                     session.number(Numbered { producer, epoch: HistoryPlace::default(), number: 1 });
                 }
-                Ask::Status
+                Ask::Refused
+                | Ask::Status
+                | Ask::Ping(_)
                 | Ask::List(_)
                 | Ask::Read(_)
                 | Ask::Forget

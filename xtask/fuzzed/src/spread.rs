@@ -32,7 +32,7 @@ pub fn run(bytes: &[u8]) {
 fn carry_out(session: &mut SpreadSession, ask: SpreadRequest) {
     match ask {
         SpreadRequest::Name(_) => session.name("#a#n1"),
-        SpreadRequest::Entered => {}
+        SpreadRequest::Entered | SpreadRequest::GivenBack => {}
         SpreadRequest::Kill => session.close(false),
         SpreadRequest::Join(_) | SpreadRequest::Leave(_) => {
             session.accept();

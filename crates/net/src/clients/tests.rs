@@ -124,10 +124,32 @@ fn a_paused_client_is_left_alone_until_it_is_resumed_and_so_is_its_end() {
     bench.wait();
     assert_eq!(bench.clients.next_readable(), None);
     assert!(!bench.clients.has_more());
+    assert_eq!(bench.clients.next_deafened(), Some(first), "it reads no more");
+    assert_eq!(bench.clients.next_deafened(), None);
     bench.clients.resume(first);
     let heard = bench.hear(|heard| heard.len() == 2);
     assert!(matches!(&heard[0].1, ReadOutcome::Bytes(bytes) if bytes == "later"), "{heard:?}");
     assert!(matches!(heard[1].1, ReadOutcome::Ended));
+}
+
+#[test]
+fn a_client_that_is_served_does_not_wait_for_all_new_ones_and_few_of_these_are_accepted_ahead() {
+    let mut bench = Bench::new();
+    let (mut one, first) = bench.connect();
+    assert!(bench.clients.is_newcomer(first));
+    bench.clients.note_served(first);
+    assert!(!bench.clients.is_newcomer(first));
+    while bench.clients.next_readable().is_some() {}
+    let socket = bench.folder.path().join("socket");
+    let silent: Vec<_> = (0..200).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    one.write_all(b"mine").unwrap();
+    bench.wait();
+    let accepted: usize = (0..200).map(|_| bench.clients.accept(NOW, &mut bench.counters).len()).sum();
+    assert!((16..100).contains(&accepted), "{accepted}");
+    let turns: Vec<_> = (0..2).filter_map(|_| bench.clients.next_readable()).collect();
+    assert!(turns.contains(&first), "{turns:?}");
+    assert!(bench.clients.has_more(), "the others have their turns, too");
+    drop(silent);
 }
 
 #[test]

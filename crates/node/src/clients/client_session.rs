@@ -496,11 +496,11 @@ impl ClientSession {
         }
     }
 
-    /// The frame that it has begun and not finished, where that matters.
+    /// The frame that it has begun and not finished.
     pub fn begun(&self) -> Option<(u64, usize)> {
         match self {
             Self::Native(session) => session.begun(),
-            Self::Spread { .. } => None,
+            Self::Spread { session, .. } => session.begun(),
         }
     }
 
@@ -569,6 +569,7 @@ fn client_request(ask: SpreadRequest, client: ClientId, name: Option<&ClientName
         SpreadRequest::Entered => return ClientRequest::Entered,
         SpreadRequest::Join(group) => Ask::Join { group, closed: false },
         SpreadRequest::Leave(group) => Ask::Leave(group),
+        SpreadRequest::GivenBack => Ask::Refused,
         SpreadRequest::Kill => Ask::Goodbye,
         SpreadRequest::Multicast { service, note, targets, data } => {
             let name = name.cloned().unwrap_or_else(|| ClientName::unchosen(client));

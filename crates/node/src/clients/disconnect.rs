@@ -12,7 +12,7 @@ impl Sessions {
     /// The connection is gone, and what it sent and was not taken with it.
     pub(crate) fn forget(&mut self, client: ClientId) {
         let Some(mut entry) = self.all.remove(&client) else { return };
-        self.count_no_more(self.notices.now(), &entry);
+        self.count_no_more(self.notices.now(), &entry.under_way);
         self.effects.extend(self.slow.forget(client, &mut entry.slow));
         self.backlog.forget(client);
         self.partial_frames.finish(client);

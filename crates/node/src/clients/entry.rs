@@ -29,13 +29,13 @@ pub(crate) struct ClientRecord {
     pub unread_for: Option<OrderWait>,
     /// Who it is, for the log.
     pub identity: String,
-    /// What it has under way; whether that is counted for its identity.
     pub under_way: UnderWay,
-    pub is_counted: bool,
     /// What its output costs.
     pub charge: usize,
     /// Its output was cut: what is left is the frame that it has begun, and why it is sent away.
     pub cut: bool,
+    /// Reads no more.
+    pub deaf: bool,
     /// Has begun a frame, or waits for room to go on with one.
     pub begun: bool,
 }
@@ -57,9 +57,9 @@ impl ClientRecord {
             unread_for: None,
             identity: String::new(),
             under_way: UnderWay::default(),
-            is_counted: false,
             charge: 0,
             cut: false,
+            deaf: false,
             begun: false,
         }
     }

@@ -3,15 +3,18 @@
 //! A daemon's messages are ordered one behind the other. Without a bound for each identity, a message waits for all that a
 //! hundred connections of another identity may have under way, which is seconds.
 use super::Sessions;
-use crate::clients::entry::ClientRecord;
 use consort_types::{ClientId, Duration, Instant};
 use std::collections::{BTreeMap, VecDeque};
 
-/// What an identity may have under way while another one asks, too. A request counts 1, a join or leave [`STEP`], and each
-/// [`BYTES`] of a request 1 more, which is about how long they take.
+/// What an identity may have under way while another one asks, too. A request counts 1, a join or leave [`STEP`]. Each
+/// [`BYTES`] count 1 more: of a request, and of the lists of members that a join or leave sends to all members. This is about
+/// how long they take.
 const SHARE: u64 = 1_024;
 const STEP: u64 = 32;
 const BYTES: usize = 512;
+/// The size of such a list without members, and of each member.
+const CHANGE: usize = 64;
+const MEMBER: usize = 32;
 /// Another identity asks, too, as long as its last request is not older.
 const CONTEST: Duration = Duration::from_millis(100);
 /// What a connection that is gone had under way counts as long as this.
@@ -45,11 +48,13 @@ struct Turnout {
 /// What one client has under way.
 #[derive(Debug, Default)]
 pub(crate) struct UnderWay {
-    /// The number of its identity.
-    identity: usize,
+    /// The number of its identity, for which this is counted.
+    pub identity: Option<usize>,
     requests: u64,
+    /// The joins and leaves among them, and what these count.
     steps: u64,
-    /// What that counts, as it is contained in the identity's.
+    step_weight: u64,
+    /// What all that counts, as it is contained in the identity's.
     weight: u64,
     /// It waits until its identity has less under way.
     pub waits: bool,
@@ -57,7 +62,7 @@ pub(crate) struct UnderWay {
 
 impl UnderWay {
     fn weigh(&self, bytes: usize) -> u64 {
-        self.requests + self.steps * (STEP - 1) + (bytes / BYTES) as u64
+        self.requests + self.step_weight + (bytes / BYTES) as u64
     }
 }
 
@@ -79,7 +84,8 @@ impl Fairness {
     }
 
     fn leave(&mut self, now: Instant, under_way: &UnderWay) {
-        let Some(turnout) = self.all.get_mut(under_way.identity) else { return };
+        let Some(number) = under_way.identity else { return };
+        let Some(turnout) = self.all.get_mut(number) else { return };
         turnout.clients = turnout.clients.saturating_sub(1);
         turnout.weight -= under_way.weight;
         if under_way.weight > 0 {
@@ -87,7 +93,7 @@ impl Fairness {
         }
         if turnout.clients == 0 && now >= turnout.gone.1 {
             self.numbers.remove(&turnout.name);
-            self.unused.push(under_way.identity);
+            self.unused.push(number);
         }
     }
 
@@ -109,7 +115,7 @@ impl Fairness {
 
     /// A client asks for something. Whether its identity has its share, and others ask, too.
     pub fn is_over(&mut self, now: Instant, under_way: &UnderWay) -> bool {
-        let identity = under_way.identity;
+        let Some(identity) = under_way.identity else { return false };
         let (before, at) = std::mem::replace(&mut self.latest, (identity, now));
         if identity != before {
             self.contested_until = at + CONTEST;
@@ -120,7 +126,7 @@ impl Fairness {
 
     /// Counts what a client has under way, which has changed. Its identity, if others of it wait and may go on.
     pub fn count(&mut self, under_way: &mut UnderWay, bytes: usize) -> Option<usize> {
-        let (identity, weight) = (under_way.identity, under_way.weigh(bytes));
+        let (identity, weight) = (under_way.identity?, under_way.weigh(bytes));
         let turnout = self.all.get_mut(identity)?;
         turnout.weight = turnout.weight + weight - under_way.weight;
         under_way.weight = weight;
@@ -139,19 +145,16 @@ impl Sessions {
     pub(super) fn count_for(&mut self, now: Instant, client: ClientId, identity: &str) {
         let Some(entry) = self.all.get_mut(&client) else { return };
         let before = std::mem::take(&mut entry.under_way);
-        if entry.is_counted {
-            self.fairness.leave(now, &before);
-        }
-        entry.under_way = UnderWay { identity: self.fairness.enter(now, identity), weight: 0, ..before };
-        entry.is_counted = true;
+        self.fairness.leave(now, &before);
+        entry.under_way = UnderWay { identity: Some(self.fairness.enter(now, identity)), weight: 0, ..before };
         self.fairness.count(&mut entry.under_way, entry.session.outstanding());
     }
 
     /// A client's connection is gone.
-    pub(super) fn count_no_more(&mut self, now: Instant, entry: &ClientRecord) {
-        if entry.is_counted {
-            self.fairness.leave(now, &entry.under_way);
-            self.go_on_within_share(entry.under_way.identity);
+    pub(super) fn count_no_more(&mut self, now: Instant, under_way: &UnderWay) {
+        self.fairness.leave(now, under_way);
+        if let Some(identity) = under_way.identity {
+            self.go_on_within_share(identity);
         }
     }
 
@@ -159,7 +162,8 @@ impl Sessions {
     #[cold]
     pub(super) fn hold_to_share(&mut self, client: ClientId) {
         let Some(entry) = self.all.get_mut(&client) else { return };
-        let Some(turnout) = self.fairness.all.get_mut(entry.under_way.identity) else { return };
+        let Some(identity) = entry.under_way.identity else { return };
+        let Some(turnout) = self.fairness.all.get_mut(identity) else { return };
         self.fairness.held_back += 1;
         if turnout.weight < SHARE {
             let until = turnout.gone.1;
@@ -194,16 +198,22 @@ impl Sessions {
 }
 
 impl UnderWay {
-    /// More requests were accepted; a join or leave counts more.
-    pub fn accept(&mut self, requests: u64, is_step: bool) {
+    /// More requests were accepted. One that joins or leaves a group counts more, by the number of members of that.
+    pub fn accept(&mut self, requests: u64, joins_or_leaves: Option<usize>) {
         self.requests += requests;
-        self.steps += u64::from(is_step);
+        if let Some(members) = joins_or_leaves {
+            self.steps += 1;
+            self.step_weight += STEP + ((members + 1) * (CHANGE + members * MEMBER) / BYTES) as u64;
+        }
     }
 
-    /// Requests are ordered.
+    /// Requests are ordered. Which of the joins and leaves it is, is not looked at: it counts as much as the others.
     pub fn order(&mut self, requests: u64, is_step: bool) {
         self.requests = self.requests.saturating_sub(requests);
-        self.steps = self.steps.saturating_sub(u64::from(is_step));
+        if is_step && self.steps > 0 {
+            self.step_weight -= self.step_weight / self.steps;
+            self.steps -= 1;
+        }
     }
 }
 
@@ -216,12 +226,26 @@ mod tests {
         let (mut fairness, mut now) = (Fairness::default(), Instant::ZERO);
         for number in 0..1_000 {
             let identity = fairness.enter(now, &format!("address:{number}"));
-            let mut under_way = UnderWay { identity, requests: 1, ..UnderWay::default() };
+            let mut under_way = UnderWay { identity: Some(identity), requests: 1, ..UnderWay::default() };
             fairness.count(&mut under_way, 0);
             fairness.leave(now, &under_way);
             now += LINGERS / 10;
         }
         assert!(fairness.all.len() <= 12 && fairness.numbers.len() <= 12, "{}", fairness.all.len());
         assert!(fairness.all.iter().all(|turnout| turnout.weight == 0));
+    }
+    #[test]
+    fn a_join_counts_by_what_all_members_are_told_and_nothing_is_left_of_it() {
+        let mut under_way = UnderWay::default();
+        let weigh = |under_way: &UnderWay| under_way.weigh(0);
+        under_way.accept(1, Some(0));
+        let small = weigh(&under_way);
+        assert_eq!(small, 1 + STEP);
+        under_way.accept(1, Some(100));
+        assert!((500..1_000).contains(&(weigh(&under_way) - small)), "{}", weigh(&under_way));
+        under_way.accept(1, Some(1_000));
+        assert!(weigh(&under_way) > 50 * SHARE);
+        (0..3).for_each(|_| under_way.order(1, true));
+        assert_eq!(weigh(&under_way), 0);
     }
 }

@@ -2,7 +2,42 @@
 use super::Sessions;
 use crate::clients::entry::ClientRecord;
 use consort_types::{ClientId, Instant, OrderWait};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+/// Clients that wait, by the numbers of their identities, which have their turns one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    waiting: BTreeMap<Option<usize>, VecDeque<ClientId>>,
+    /// Whose turn was last.
+    last: Option<usize>,
+}
+
+impl Turns {
+    fn push(&mut self, identity: Option<usize>, client: ClientId) {
+        self.waiting.entry(identity).or_default().push_back(client);
+    }
+
+    fn pop(&mut self) -> Option<ClientId> {
+        let behind = (Bound::Excluded(self.last), Bound::Unbounded);
+        let (next, _) = self.waiting.range(behind).next().or_else(|| self.waiting.first_key_value())?;
+        self.last = *next;
+        let clients = self.waiting.get_mut(&self.last)?;
+        let client = clients.pop_front();
+        if clients.is_empty() {
+            self.waiting.remove(&self.last);
+        }
+        client
+    }
+
+    fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.waiting.values().map(VecDeque::len).sum()
+    }
+}
 
 impl Sessions {
     /// Looks whether a client from which no whole frame is left has begun another, and whether there is room for it.
@@ -39,10 +74,11 @@ impl Sessions {
         }
     }
 
-    /// Puts a client behind all others whose questions wait for the next slice of answers.
+    /// Puts a client behind all others of its identity whose questions wait for the next slice of answers.
     pub(crate) fn pause_asking(&mut self, client: ClientId) {
         if self.set_paused(client) {
-            self.asking.push_back(client);
+            let identity = self.all.get(&client).and_then(|entry| entry.under_way.identity);
+            self.asking.push(identity, client);
         }
     }
 
@@ -108,9 +144,9 @@ impl Sessions {
         std::iter::from_fn(|| self.paused.pop_front()).find(|client| go_on(&mut self.all, *client))
     }
 
-    /// The client whose questions waited longest.
+    /// The client whose questions waited longest, of the identity whose turn it is.
     pub(crate) fn next_asking(&mut self) -> Option<ClientId> {
-        std::iter::from_fn(|| self.asking.pop_front()).find(|client| go_on(&mut self.all, *client))
+        std::iter::from_fn(|| self.asking.pop()).find(|client| go_on(&mut self.all, *client))
     }
 }
 
@@ -118,4 +154,21 @@ impl Sessions {
 fn go_on(all: &mut BTreeMap<ClientId, ClientRecord>, client: ClientId) -> bool {
     let entry = all.get_mut(&client);
     entry.map(|entry| (entry.paused, entry.unread_for) = (false, None)).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_have_their_turns_however_many_of_one_wait() {
+        let mut turns = Turns::default();
+        (0..4).for_each(|client| turns.push(Some(1), ClientId(client)));
+        turns.push(Some(2), ClientId(10));
+        turns.push(None, ClientId(20));
+        assert_eq!(turns.len(), 6);
+        let order: Vec<_> = std::iter::from_fn(|| turns.pop()).map(|client| client.0).collect();
+        assert_eq!(order, [0, 10, 20, 1, 2, 3]);
+        assert!(turns.is_empty());
+    }
 }

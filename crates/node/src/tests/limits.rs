@@ -217,6 +217,25 @@ fn a_flood_of_questions_is_answered_in_slices() {
 }
 
 #[test]
+fn who_has_closed_its_connection_gets_no_answers_but_its_messages_are_sent() {
+    let mut world = World::new(1, Limits::default());
+    let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));
+    world.join(bob, "g");
+    (0..10_000).for_each(|_| world.client(ann).status());
+    world.client(ann).join(&group("other")).unwrap();
+    world.client(ann).multicast(Service::Agreed, &[group("g")], b"last").unwrap();
+    world.carry();
+    assert!(world.programs[ann].paused, "its questions wait for their turn");
+    let id = world.programs[ann].id;
+    world.nodes[0].deafen_client(id);
+    world.settle();
+    assert!(world.story(bob).last().is_some_and(|line| line.ends_with("g: last")), "{:?}", world.story(bob));
+    let answers = world.programs[ann].events.iter().filter(|event| matches!(event, DaemonEvent::Status(_))).count();
+    assert!(answers < 200, "{answers} answers");
+    assert_eq!(world.counter(0, "groups"), 1, "it joins nothing any more");
+}
+
+#[test]
 fn who_asks_for_too_much_holds_nobody_else_up() {
     let mut world = World::new(1, Limits::default());
     let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));

@@ -1,6 +1,7 @@
 //! Clients that speak Spread, beside native ones, at nodes without sockets.
 use super::spread_client::{Client as Spread, Seen};
 use super::*;
+use consort_types::Duration;
 
 const JOIN: u32 = 0x1_0000;
 const AGREED: u32 = 0x10;
@@ -199,4 +200,26 @@ fn a_spread_client_without_rights_is_rejected_and_one_with_some_is_held_to_them(
     assert_eq!((refused, world.nodes[0].groups().len()), (2, 1));
     let sent = |seen: &&Seen| seen.service & (AGREED | REJECT) == AGREED;
     assert_eq!(world.seen(&eve).iter().filter(sent).count(), 0, "it comes back as refused");
+}
+
+#[test]
+fn a_message_that_never_becomes_whole_ends_its_session_in_time_and_a_slow_one_that_does_does_not() {
+    let limits = Limits { frame_within: Duration::from_secs(1), ..Limits::default() };
+    let mut world = World::new(1, limits);
+    let (mut slow, mut never) = (world.visit(0, 9, "slow"), world.visit(0, 10, "never"));
+    let frame = slow.client.frame(AGREED, &["g"], 7, &[1; 5_000]);
+    let (first, second) = frame.split_at(2_000);
+    world.say(&mut slow, first.to_vec());
+    world.say(&mut slow, second.to_vec());
+    let cut = never.client.frame(AGREED, &["g"], 7, &[1; 5_000]);
+    world.say(&mut never, cut[..30].to_vec());
+    let late = world.nodes[0].poll_timeout().unwrap();
+    assert!(late <= world.now + Duration::from_secs(1), "it is looked for");
+    world.now += Duration::from_secs(2);
+    world.nodes[0].handle_timeout(world.now);
+    world.settle();
+    assert_eq!(world.counter(0, "messages_ordered"), 1);
+    assert_eq!(world.counter(0, "sessions_ended_silent"), 1);
+    world.ask(&mut slow, AGREED, &["g"], b"more");
+    assert_eq!(world.counter(0, "messages_ordered"), 2);
 }

@@ -252,7 +252,8 @@ pub fn put_refused(out: &mut BytesMut, request: u64, refusal: &Refusal) {
     });
 }
 
-pub(crate) fn put_pong(out: &mut BytesMut, token: u64) {
+/// Appends the answer to a ping.
+pub fn put_pong(out: &mut BytesMut, token: u64) {
     frame::put_head(out, PONG, 8);
     out.put_u64(token);
 }

@@ -8,8 +8,9 @@ mod page;
 mod positions;
 mod producers;
 
+use crate::event;
 use crate::{Ask, ClientEnd, DaemonEnd, DaemonEvent, Disconnect, Hello, Limits};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use consort_group::ordered::{self, MulticastLayout, Ordered};
 use consort_types::{ClientId, GroupName, MemberId, NodeId, Service};
 use consort_wire::Payload;
@@ -69,6 +70,9 @@ impl Pair {
 
     pub fn take(&mut self) -> Result<(), Disconnect> {
         while let Some(ask) = self.session.next(&self.limits)? {
+            if ask == Ask::Refused {
+                continue;
+            }
             let before = self.session.input_held();
             match &ask {
                 Ask::Hello(name) => {
@@ -81,7 +85,13 @@ impl Pair {
                         if let Ask::Multicast { payload, .. } = &ask { payload.to_bytes() } else { Bytes::new() };
                     self.ordered.push((payload, before - self.session.input_held()));
                 }
-                Ask::Status
+                Ask::Ping(token) => {
+                    let mut pong = BytesMut::new();
+                    event::put_pong(&mut pong, *token);
+                    self.session.tell(&pong);
+                }
+                Ask::Refused
+                | Ask::Status
                 | Ask::List(_)
                 | Ask::Read(_)
                 | Ask::Open(_)

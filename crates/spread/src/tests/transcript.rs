@@ -45,7 +45,7 @@ fn carry_out(session: &mut SpreadSession, ask: SpreadRequest) {
     let alice = [member(1, 1, "alice")];
     match ask {
         SpreadRequest::Name(name) => session.name(&format!("#{}#d1", name.unwrap())),
-        SpreadRequest::Entered => {}
+        SpreadRequest::Entered | SpreadRequest::GivenBack => {}
         SpreadRequest::Join(group) => {
             session.accept();
             session.order(false);
