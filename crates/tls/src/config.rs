@@ -2,8 +2,9 @@
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use std::fmt;
@@ -29,8 +30,19 @@ pub enum TlsError {
 /// What a daemon shows, and whom it believes. Clones stand for the same: what takes its place in one holds for all.
 #[derive(Clone)]
 pub struct ServerTls {
-    now: Arc<Mutex<Arc<ServerConfig>>>,
+    now: Arc<Mutex<Shown>>,
 }
+
+/// What a daemon shows, and by what it verifies certificates of clients, if it wants any.
+#[derive(Clone)]
+struct Shown {
+    config: Arc<ServerConfig>,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// Says of certificates that were believed once whether they are now.
+#[derive(Clone)]
+pub(crate) struct Belief(Option<Arc<dyn ClientCertVerifier>>);
 
 /// Whom a client believes, and what it shows.
 #[derive(Clone)]
@@ -47,38 +59,76 @@ pub(crate) struct Own {
 }
 
 impl ServerTls {
-    /// A daemon that shows this certificate, or chain, by its key. With an `authority` clients need certificates of it.
-    /// All are texts in PEM.
+    /// A daemon that shows this certificate, or chain, by its key. With an `authority` clients need certificates of it that
+    /// no list of revoked certificates in the same text names. All are texts in PEM.
     ///
     /// # Errors
     /// [`TlsError`] where one of them is missing or damaged, or the key is another certificate's.
     pub fn new(chain: &[u8], key: &[u8], authority: Option<&[u8]>) -> Result<Self, TlsError> {
         let builder =
             ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).map_err(unfit)?;
-        let builder = match authority {
+        let verifier = authority.map(verifier).transpose()?;
+        let builder = match &verifier {
             None => builder.with_no_client_auth(),
-            Some(authority) => {
-                let roots = Arc::new(roots(authority)?);
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider()).build().map_err(unfit)?;
-                builder.with_client_cert_verifier(verifier)
-            }
+            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier)),
         };
         let mut config = builder.with_single_cert(certificates(chain)?, private_key(key)?).map_err(unfit)?;
         // A session is resumed by a new handshake: nothing of it is kept, and none is answered before it is proven.
         config.send_tls13_tickets = 0;
-        Ok(Self { now: Arc::new(Mutex::new(Arc::new(config))) })
+        Ok(Self { now: Arc::new(Mutex::new(Shown { config: Arc::new(config), verifier })) })
     }
 
-    /// Connections that begin from here on are shown what the other shows, and believed by what it believes.
+    /// Connections that begin from here on are shown what the other shows, and believed by what it believes. Those that there
+    /// are end soon if it does not believe them.
     pub fn replace(&self, other: &Self) {
-        let new = other.config();
+        let new = other.shown();
         *self.now.lock().unwrap_or_else(PoisonError::into_inner) = new;
+    }
+
+    fn shown(&self) -> Shown {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// What holds for a connection that begins now.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        Arc::clone(&self.now.lock().unwrap_or_else(PoisonError::into_inner))
+        self.shown().config
     }
+
+    /// What holds now for connections that began before.
+    pub(crate) fn belief(&self) -> Belief {
+        Belief(self.shown().verifier)
+    }
+}
+
+impl Belief {
+    /// Whether it says of all certificates the same as the other, but for those that expire meanwhile.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
+    /// Whether a certificate, followed by those of its issuers, is believed at this time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, chain: Option<&[CertificateDer<'_>]>, now: UnixTime) -> Result<(), rustls::Error> {
+        match (&self.0, chain) {
+            (None, _) => Ok(()),
+            (Some(verifier), Some([own, issuers @ ..])) => verifier.verify_client_cert(own, issuers, now).map(drop),
+            (Some(_), _) => Err(rustls::Error::NoCertificatesPresented),
+        }
+    }
+}
+
+/// Believes certificates of these authorities, unless a list of theirs says that they are revoked.
+fn verifier(authority: &[u8]) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(authority).collect();
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots(authority)?), provider());
+    // Of an authority without a list nothing is known to be revoked.
+    let builder = builder.with_crls(lists.map_err(unfit)?).allow_unknown_revocation_status();
+    builder.build().map_err(unfit)
 }
 
 impl ClientTls {

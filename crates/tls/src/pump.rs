@@ -1,8 +1,9 @@
 //! One connection: sealed on one side, plain on the other. It never waits.
-use crate::config;
+use crate::config::{self, Belief};
 use mio::net::{TcpStream, UnixStream};
 use mio::{Interest, Registry, Token};
 use rustls::Connection;
+use rustls::pki_types::UnixTime;
 use socket2::SockRef;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::Shutdown;
@@ -61,6 +62,14 @@ impl Pump {
     /// What rules call the other end's certificate, if it has shown one that has a name.
     pub(crate) fn subject(&self) -> Option<String> {
         self.tls.peer_certificates()?.first().and_then(config::subject)
+    }
+
+    /// Whether what the other end has shown is believed at this time.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn check(&self, belief: &Belief, now: UnixTime) -> Result<(), rustls::Error> {
+        belief.check(self.tls.peer_certificates(), now)
     }
 
     /// Moves what there is, in both directions.

@@ -1,9 +1,10 @@
 //! A daemon's listeners.
-use crate::config::ServerTls;
+use crate::config::{Belief, ServerTls};
 use crate::pump::{Pump, Turn};
 use mio::net::{TcpListener, TcpStream, UnixStream};
 use mio::{Events, Interest, Poll, Token};
 use rustls::ServerConnection;
+use rustls::pki_types::UnixTime;
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind, Read, Write};
@@ -19,6 +20,12 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HANDSHAKE_LEAST: Duration = Duration::from_secs(2);
 /// How long a client may take the rest in which its daemon has left.
 const LINGER: Duration = Duration::from_secs(5);
+/// How often the certificates of all connections are checked again, because they may have expired.
+const RECHECK: Duration = Duration::from_secs(10);
+/// How many are checked before others have their turn.
+const CHECKS: usize = 16;
+/// How long it takes at most until it is seen that others are believed from now on.
+const LOOK: Duration = Duration::from_secs(1);
 /// How long dropping waits for the thread to close its sockets, at most.
 const CLOSING: Duration = Duration::from_secs(2);
 /// How long nobody is let in where there are no descriptors left.
@@ -107,6 +114,16 @@ struct Hall {
     busy: BTreeSet<usize>,
     ready: BTreeSet<usize>,
     paused_until: Option<Instant>,
+    recheck: Recheck,
+}
+
+/// How far the certificates of all connections are checked again.
+struct Recheck {
+    belief: Belief,
+    /// Those from this one on are not checked yet; `None` if all are.
+    reached: Option<usize>,
+    /// When all are checked once more.
+    next: Instant,
 }
 
 struct Guest {
@@ -139,14 +156,16 @@ impl Hall {
         }
         let ready = (0..listeners.len()).collect();
         let (guests, busy, next, paused_until) = (BTreeMap::new(), BTreeSet::new(), FIRST, None);
-        Ok(Self { poll, listeners, tls, lifeline, teller, most, guests, next, busy, ready, paused_until })
+        let recheck = Recheck { belief: tls.belief(), reached: None, next: Instant::now() + RECHECK };
+        Ok(Self { poll, listeners, tls, lifeline, teller, most, guests, next, busy, ready, paused_until, recheck })
     }
 
     /// Works until the listener is dropped and the last connection has ended.
     fn run(mut self) {
         let (mut events, mut is_shut) = (Events::with_capacity(256), false);
         while !is_shut || !self.guests.is_empty() {
-            let within = if self.busy.is_empty() { self.next_deadline() } else { Some(Duration::ZERO) };
+            let is_busy = !self.busy.is_empty() || self.recheck.reached.is_some();
+            let within = if is_busy { Some(Duration::ZERO) } else { self.next_deadline() };
             match self.poll.poll(&mut events, within) {
                 Err(error) if error.kind() != ErrorKind::Interrupted => {
                     tracing::error!(%error, "TLS ends: cannot wait for events");
@@ -169,6 +188,7 @@ impl Hall {
                 self.serve(id);
             }
             self.end_late();
+            self.end_unbelieved();
         }
     }
 
@@ -188,7 +208,11 @@ impl Hall {
     fn next_deadline(&self) -> Option<Duration> {
         let late = self.guests.values().filter_map(Guest::deadline);
         let paused = self.paused_until.filter(|_| !self.ready.is_empty());
-        late.chain(paused).min().map(|until| until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
+        let look = (!self.guests.is_empty()).then(|| Instant::now() + LOOK);
+        late.chain(paused)
+            .chain(look)
+            .min()
+            .map(|until| until.saturating_duration_since(Instant::now()) + Duration::from_millis(1))
     }
 
     fn admit(&mut self) {
@@ -286,6 +310,27 @@ impl Hall {
         match guest.waits {
             Some(_) => tracing::warn!(target: "consort::audit", %who, "client refused by TLS: {error}"),
             None => tracing::debug!(%who, %error, "connection broke"),
+        }
+    }
+
+    /// Ends connections whose certificates have expired since they came in, or are not believed any more since a reload. It
+    /// looks at a few in each turn, because that takes as long as a handshake.
+    fn end_unbelieved(&mut self) {
+        let belief = self.tls.belief();
+        let is_due = self.recheck.reached.is_none() && self.recheck.next <= Instant::now();
+        if is_due || !belief.is(&self.recheck.belief) {
+            self.recheck = Recheck { belief, reached: Some(0), next: Instant::now() + RECHECK };
+        }
+        let Some(reached) = self.recheck.reached else { return };
+        let now = UnixTime::now();
+        // Those in their handshake are checked by it.
+        let settled = self.guests.range(reached..).filter(|(_, guest)| guest.waits.is_none());
+        let some: Vec<_> = settled.take(CHECKS).collect();
+        self.recheck.reached = some.last().filter(|_| some.len() == CHECKS).map(|(id, _)| *id + 1);
+        let refused = |(id, guest): &(&usize, &Guest)| Some((**id, guest.pump.check(&self.recheck.belief, now).err()?));
+        for (id, error) in some.iter().filter_map(refused).collect::<Vec<_>>() {
+            let Some(Guest { peer: who, .. }) = self.guests.remove(&id) else { continue };
+            tracing::warn!(target: "consort::audit", %who, "client sent away by TLS: {error}");
         }
     }
 

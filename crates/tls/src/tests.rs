@@ -1,14 +1,19 @@
 //! Daemons' listeners and clients, with certificates made for the purpose.
 use super::*;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SanType};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer, KeyIdMethod, KeyPair,
+    KeyUsagePurpose, RevokedCertParams, SanType,
+};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+/// The number that all certificates have here.
+const SERIAL: u64 = 77;
 
 /// An authority, in PEM, and what signs for it.
 struct Authority {
@@ -23,22 +28,59 @@ fn authority() -> Authority {
     let name = format!("authority {}", MADE.fetch_add(1, Ordering::Relaxed));
     params.distinguished_name.push(DnType::CommonName, name);
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let pem = params.self_signed(&key).unwrap().pem();
     Authority { pem, issuer: Issuer::new(params, key) }
 }
 
 /// A certificate for these names and its key, both in PEM.
 fn certificate(authority: &Authority, names: &[&str]) -> (String, String) {
+    certificate_until(authority, names, SystemTime::now() + Duration::from_secs(86_400))
+}
+
+/// The same with the time when it expires.
+fn certificate_until(authority: &Authority, names: &[&str], until: SystemTime) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-    let params = CertificateParams::new(names).unwrap();
+    let mut params = CertificateParams::new(names).unwrap();
+    params.not_after = until.into();
+    params.serial_number = Some(SERIAL.into());
     (params.signed_by(&key, &authority.issuer).unwrap().pem(), key.serialize_pem())
 }
 
-fn listener(authority: &Authority, clients: Option<&Authority>) -> TlsListener {
+/// A list by which an authority has revoked the certificates of this number, in PEM.
+fn revocations(authority: &Authority, serial: u64) -> String {
+    let now = SystemTime::now();
+    let revoked = RevokedCertParams {
+        serial_number: serial.into(),
+        revocation_time: now.into(),
+        reason_code: None,
+        invalidity_date: None,
+    };
+    let params = CertificateRevocationListParams {
+        this_update: (now - Duration::from_secs(60)).into(),
+        next_update: (now + Duration::from_secs(86_400)).into(),
+        crl_number: 1.into(),
+        issuing_distribution_point: None,
+        revoked_certs: vec![revoked],
+        key_identifier_method: KeyIdMethod::Sha256,
+    };
+    params.signed_by(&authority.issuer).unwrap().pem().unwrap()
+}
+
+/// Whether a connection ends within this time.
+fn ends_within(stream: &mut UnixStream, within: Duration) -> bool {
+    stream.set_read_timeout(Some(within)).unwrap();
+    matches!(stream.read(&mut [0; 8]), Ok(0))
+}
+
+fn server(authority: &Authority, clients: Option<&str>) -> ServerTls {
     let (chain, key) = certificate(authority, &["localhost", "127.0.0.1"]);
-    let clients = clients.map(|clients| clients.pem.as_bytes());
-    let tls = ServerTls::new(chain.as_bytes(), key.as_bytes(), clients).unwrap();
+    ServerTls::new(chain.as_bytes(), key.as_bytes(), clients.map(str::as_bytes)).unwrap()
+}
+
+fn listener(authority: &Authority, clients: Option<&Authority>) -> TlsListener {
+    let tls = server(authority, clients.map(|clients| clients.pem.as_str()));
     TlsListener::open(&[([127, 0, 0, 1], 0).into()], &tls, 8).unwrap()
 }
 
@@ -156,6 +198,58 @@ fn a_client_without_the_right_certificate_is_refused_and_told_why() {
         assert!(problem.contains(told), "{problem}");
     }
     assert!(listener.next_arrival().is_none());
+}
+
+#[test]
+fn a_session_ends_when_its_certificate_expires_and_no_other_does() {
+    let (daemons, clients) = (authority(), authority());
+    let listener = listener(&daemons, Some(&clients));
+    let soon = certificate_until(&clients, &["billing.example"], SystemTime::now() + Duration::from_secs(3));
+    let later = certificate(&clients, &["audit.example"]);
+    let connected = |own| {
+        let bridge = connect(&client(&daemons, Some(own)), listener.addresses()[0], "localhost").unwrap();
+        (bridge, arrival(&listener))
+    };
+    let ((expires, mut expired), (lasts, mut lasted)) = (connected(&soon), connected(&later));
+    assert!(ends_within(&mut expired.stream, PATIENCE));
+    (&lasts.stream).write_all(b"hello").unwrap();
+    assert_eq!(read(&mut lasted.stream, 5), b"hello");
+    drop(expires);
+}
+
+#[test]
+fn a_reload_ends_sessions_of_those_who_are_not_believed_any_more() {
+    let (daemons, clients, others) = (authority(), authority(), authority());
+    let shown = server(&daemons, Some(&clients.pem));
+    let listener = TlsListener::open(&[([127, 0, 0, 1], 0).into()], &shown, 8).unwrap();
+    let address = listener.addresses()[0];
+    let own = certificate(&clients, &["billing.example"]);
+    let both = format!("{}{}", clients.pem, others.pem);
+    let other_serial = format!("{both}{}", revocations(&clients, SERIAL + 1));
+    let revoked = format!("{both}{}", revocations(&clients, SERIAL));
+    let empty = connect(&client(&daemons, Some(&own)), address, "localhost").unwrap();
+    let mut there = arrival(&listener);
+    for believed in [&both, &other_serial] {
+        shown.replace(&server(&daemons, Some(believed)));
+        assert!(!ends_within(&mut there.stream, Duration::from_secs(2)), "it is believed");
+    }
+    shown.replace(&server(&daemons, Some(&revoked)));
+    assert!(ends_within(&mut there.stream, PATIENCE), "it is revoked");
+    drop(empty);
+    shown.replace(&server(&daemons, Some(&both)));
+    let again = connect(&client(&daemons, Some(&own)), address, "localhost").unwrap();
+    let mut there = arrival(&listener);
+    shown.replace(&server(&daemons, Some(&others.pem)));
+    assert!(ends_within(&mut there.stream, PATIENCE), "its authority is another's");
+    drop(again);
+    shown.replace(&server(&daemons, Some(&revoked)));
+    let refused = connect(&client(&daemons, Some(&own)), address, "localhost");
+    let problem = refused.map(|mut bridge| {
+        assert!(ends_within(&mut bridge.stream, PATIENCE));
+        bridge.problem.text().unwrap().to_owned()
+    });
+    let problem = problem.unwrap_or_else(|error| error.to_string());
+    assert!(problem.contains("CertificateRevoked"), "{problem}");
 }
 
 #[test]
