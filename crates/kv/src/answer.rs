@@ -2,7 +2,7 @@
 use crate::command::{Command, Condition, Outcome};
 use crate::glob;
 use crate::info::{hello, info};
-use crate::limits::{ANSWER_MAX, SCAN_MAX};
+use crate::limits::{ANSWER_MAX, SCAN_MAX, SHORT_PATTERN};
 use crate::partition::{Entries, Partition};
 use crate::request::{Request, When};
 use crate::resp::Reply;
@@ -324,7 +324,8 @@ fn range(parts: Vec<Entries>, limit: usize) -> Reply {
 fn scan(store: &Arc<Store>, cursor: u64, pattern: Option<Bytes>, count: usize) -> Answer {
     let (arcs, at) = (store.arcs(), store.arcs().at(cursor));
     read(store, at, move |partition| {
-        let most = if pattern.is_some() { SCAN_MAX } else { ANSWER_MAX };
+        let within = |pattern: &Bytes| SCAN_MAX / pattern.len().div_ceil(SHORT_PATTERN).max(1);
+        let most = pattern.as_ref().map_or(ANSWER_MAX, within);
         let (keys, next) = partition.scan(cursor, count, most);
         let next = next.or_else(|| arcs.end_of(at)).unwrap_or(0);
         let wanted = |key: &Bytes| pattern.as_ref().is_none_or(|pattern| glob::fits(pattern, key));

@@ -10,9 +10,16 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::net::TcpStream;
 
+/// Behind commands of this price, counted as bytes copied, other connections have their turn.
+const TURN: usize = 256 << 10;
+/// What each command costs, each key that it names, and a scan that compares keys with a pattern.
+const COMMAND: usize = 256;
+const KEY: usize = 64;
+const COMPARISONS: usize = 64 << 10;
 /// So much is read at once.
 const READ: usize = 16 << 10;
 /// Behind so many bytes of replies that are not taken, nothing more is answered.
@@ -26,6 +33,8 @@ struct Begun {
     kind: Kind,
     /// What it may hold until it is answered.
     bytes: usize,
+    /// What carrying it out costs.
+    price: usize,
     answer: Answer,
 }
 
@@ -55,13 +64,19 @@ pub(crate) struct Connection {
     bytes: usize,
     reads: usize,
     whole: usize,
+    /// Whether a whole command has come; looked at when there are too many connections.
+    has_asked: Arc<AtomicBool>,
+    /// What has been spent in this turn.
+    spent: usize,
 }
 
 impl Connection {
-    pub(crate) fn new(store: Arc<Store>, stream: TcpStream) -> Self {
+    pub(crate) fn new(store: Arc<Store>, stream: TcpStream, has_asked: Arc<AtomicBool>) -> Self {
         Self {
             store,
             stream,
+            has_asked,
+            spent: 0,
             phase: Phase::Serves,
             decoder: Decoder::default(),
             input: BytesMut::new(),
@@ -88,8 +103,9 @@ impl Connection {
             if request == Request::Quit {
                 self.phase = Phase::Ends;
             }
+            let price = price(&request);
             let answer = answer::begin(&self.store, request);
-            self.enter(kind, bytes, answer);
+            self.enter(kind, (bytes, price), answer);
             any = true;
         }
         any
@@ -105,21 +121,24 @@ impl Connection {
             }
     }
 
-    fn enter(&mut self, kind: Kind, bytes: usize, answer: Answer) {
+    fn enter(&mut self, kind: Kind, (bytes, price): (usize, usize), answer: Answer) {
         self.bytes += bytes;
         self.reads += usize::from(kind == Kind::Read);
         self.whole += usize::from(kind == Kind::Whole);
-        self.begun.push_back(Begun { kind, bytes, answer });
+        self.begun.push_back(Begun { kind, bytes, price, answer });
     }
 
     /// The next command that can be carried out; what is wrong with others is answered.
     fn next_request(&mut self) -> Option<(Kind, Request)> {
         while self.phase != Phase::Ends && self.begun.len() < self.store.limits().pipeline {
             match self.decoder.next(&mut self.input) {
-                Ok(Some(words)) => match request(&words) {
-                    Ok(request) => return Some((answer::kind(&self.store, &request), request)),
-                    Err(error) => self.refuse(error.to_string()),
-                },
+                Ok(Some(words)) => {
+                    self.has_asked.store(true, Ordering::Relaxed);
+                    match request(&words) {
+                        Ok(request) => return Some((answer::kind(&self.store, &request), request)),
+                        Err(error) => self.refuse(error.to_string()),
+                    }
+                }
                 Ok(None) => {
                     if self.phase == Phase::Drains {
                         self.phase = Phase::Ends;
@@ -136,21 +155,24 @@ impl Connection {
     }
 
     fn refuse(&mut self, why: String) {
-        self.enter(Kind::Local, why.len(), Box::pin(std::future::ready(Reply::Error(why))));
+        self.enter(Kind::Local, (why.len(), COMMAND), Box::pin(std::future::ready(Reply::Error(why))));
     }
 
     /// Writes down what is answered, in order; true if anything is.
     fn answer(&mut self, context: &mut Context<'_>) -> bool {
         let mut any = false;
         while self.output.len() < OUTPUT_MAX
+            && self.spent < TURN
             && let Some(first) = self.begun.front_mut()
             && let Poll::Ready(reply) = first.answer.as_mut().poll(context)
         {
+            let before = self.output.len();
             reply.put(&mut self.output);
-            let (kind, bytes) = self.begun.pop_front().map(|begun| (begun.kind, begun.bytes)).unzip();
-            self.bytes -= bytes.unwrap_or(0);
-            self.reads -= usize::from(kind == Some(Kind::Read));
-            self.whole -= usize::from(kind == Some(Kind::Whole));
+            let Some(Begun { kind, bytes, price, .. }) = self.begun.pop_front() else { break };
+            self.spent += price + self.output.len() - before;
+            self.bytes -= bytes;
+            self.reads -= usize::from(kind == Kind::Read);
+            self.whole -= usize::from(kind == Kind::Whole);
             any = true;
         }
         any
@@ -208,9 +230,14 @@ impl Future for Connection {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        self.spent = 0;
         loop {
             match self.turn(context) {
-                Ok(true) => {}
+                Ok(true) if self.spent < TURN => {}
+                Ok(true) => {
+                    context.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 Ok(false) => break,
                 Err(error) => {
                     tracing::debug!("a connection is lost: {error}");
@@ -232,6 +259,15 @@ fn held(request: &Request) -> usize {
         Request::GetAll(keys) | Request::Exists(keys) | Request::Delete(keys) => keys.iter().map(Bytes::len).sum(),
         Request::Put { returns_old: true, .. } => VALUE_MAX,
         _ => 0,
+    }
+}
+
+/// What carrying out a command costs besides writing its answer.
+fn price(request: &Request) -> usize {
+    match request {
+        Request::Scan { pattern: Some(_), .. } => COMPARISONS,
+        Request::GetAll(keys) | Request::Exists(keys) | Request::Delete(keys) => COMMAND + keys.len() * KEY,
+        _ => COMMAND,
     }
 }
 

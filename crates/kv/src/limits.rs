@@ -14,8 +14,11 @@ pub const RANGE_MAX: usize = 10_000;
 pub const ANSWER_MAX: usize = 8 << 20;
 /// The longest pattern of a scan, in bytes.
 pub const PATTERN_MAX: usize = 256;
-/// The bytes of keys behind which a scan with a pattern looks at no more.
+/// The bytes of keys behind which a scan with a short pattern looks at no more. With a longer one there are fewer, because
+/// comparing may take as many steps as the product of both lengths.
 pub const SCAN_MAX: usize = 256 << 10;
+/// The longest pattern with which a scan looks at all of these bytes.
+pub const SHORT_PATTERN: usize = 16;
 /// What an entry costs of the memory besides the bytes of its key and value.
 pub const ENTRY: u64 = 200;
 

@@ -398,6 +398,11 @@ fn tools_that_speak_resp_are_served_and_what_is_wrong_is_told() {
     stream.read_to_string(&mut told).unwrap();
     assert_eq!(told, expected);
 
+    // Those that say nothing make room for others.
+    let silent: Vec<_> = (0..9).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    assert_eq!(exchange(&server.address, &[b"PING\r\n"], 7), "+PONG\r\n");
+    drop(silent);
+
     // One client too many.
     let mut all: Vec<_> = Vec::new();
     wait_until("those before are gone", || {
