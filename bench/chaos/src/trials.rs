@@ -6,7 +6,7 @@
 //! wires      interfaces, addresses and switches that change, under each protocol
 //! attack     datagrams of somebody without the key                       capture  flood
 //! insider    packets of somebody with the key                            impostor  lies
-//! hostile    a client that sends each request of the session protocol at full speed
+//! hostile    a client that sends each request to a daemon, its listener for Spread and a store, at full speed
 //! dead_ring  one of three rings loses its majority
 //! standby    two rings, and the gateway between them is killed            rings    two rings against one
 //! hosts      daemons that are stopped or killed, programs that compete       stress

@@ -29,7 +29,9 @@ is 1. It ends with 1 where a goal was missed.
                    'scheduling = \"auto\"'; given again, all of them
   --seconds S      how long the faults of networks, floods, the lies of an insider
                    and the troubles of leaders and replicas last, and how long
-                   a receiver reads nothing, 5 to 3600 [36]
+                   a receiver reads nothing, 5 to 3600 [36]; with it `hostile`
+                   tries only as many attacks as fit, less strictly
+  --seed N         which these are [45]
   --minutes M      how long storms of processes last, 0.1 to 60 [0.5]
   --crashes N      how many daemons are killed, 1 to 100 [5]
   --stops N        how often daemons are stopped, 1 to 100 [12]
@@ -80,6 +82,8 @@ impl Options {
                 state: 1_000_000_000,
                 transfer: None,
                 senders: 2,
+                asked: None,
+                seed: None,
             },
             reads: Reads::Ordered,
         };
@@ -102,7 +106,11 @@ impl Options {
         match name {
             "--consort" => self.programs.push(program(value()?.into())?),
             "--setting" => self.settings += &line(value()?)?,
-            "--seconds" => self.lengths.network = seconds(within(name, &value()?, 5.0..=3_600.0)?, 1.0),
+            "--seconds" => {
+                self.lengths.network = seconds(within(name, &value()?, 5.0..=3_600.0)?, 1.0);
+                self.lengths.asked = Some(self.lengths.network);
+            }
+            "--seed" => self.lengths.seed = Some(within(name, &value()?, 0..=u64::MAX)?),
             "--minutes" => self.lengths.storm = seconds(within(name, &value()?, 0.1..=60.0)?, 60.0),
             "--crashes" => self.lengths.crashes = within(name, &value()?, 1..=100)?,
             "--cuts" => self.lengths.cuts = within(name, &value()?, 10..=100_000)?,
@@ -149,6 +157,10 @@ mod tests {
         assert_eq!(read(&["attack", "--senders", "3"]).unwrap().lengths.senders, 3);
         let insider = read(&["insider", "--seconds", "12"]).unwrap();
         assert_eq!((insider.trials[0].name, insider.lengths.network), ("insider", Duration::from_secs(12)));
+        let hostile = read(&["hostile", "--seconds", "40", "--seed", "7"]).unwrap().lengths;
+        assert_eq!((hostile.asked, hostile.seed), (Some(Duration::from_secs(40)), Some(7)));
+        let whole = read(&["hostile"]).unwrap().lengths;
+        assert_eq!((whole.asked, whole.seed), (None, None));
         assert_eq!(read(&["replica", "--reads", "local"]).unwrap().reads, Reads::Local);
         let set = read(&["--setting", "a = 1", "--setting", "b = 2"]).unwrap();
         assert_eq!(set.settings, "a = 1\nb = 2\n");

@@ -22,6 +22,10 @@ pub struct Lengths {
     pub transfer: Option<u64>,
     /// How many send datagrams of nobody at once.
     pub senders: u32,
+    /// The first of these times, where it was asked for: a trial of many attempts then makes those that fit.
+    pub asked: Option<Duration>,
+    /// Which these are follows from this number, where one was given.
+    pub seed: Option<u64>,
 }
 
 /// What a trial runs with.

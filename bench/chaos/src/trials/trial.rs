@@ -21,7 +21,7 @@ impl PartialEq for Trial {
 }
 
 /// All of them.
-pub static TRIALS: [Trial; 43] = [
+pub static TRIALS: [Trial; 44] = [
     Trial {
         name: "stale-arp",
         about: "n1 knows n3 by a wrong MAC address: at most one view",
@@ -64,9 +64,10 @@ pub static TRIALS: [Trial; 43] = [
     },
     Trial {
         name: "hostile",
-        about: "a client sends all requests of the session protocol at full speed: clients of another identity hardly notice",
+        about: "a client sends all there is to a daemon, its Spread listener and a store: other identities hardly notice",
         run: hostile::ring,
     },
+    Trial { name: "hostile-rules", about: "the same with 200 rules", run: hostile::ring_with_rules },
     Trial {
         name: "deaf-300",
         about: "300 clients of one group do not read 60 MiB: no view, no lost token, memory within budgets",

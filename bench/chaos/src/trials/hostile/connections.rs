@@ -1,15 +1,14 @@
-//! The connections of a hostile client. It reads what the daemon answers, and only counts it.
-use std::fmt::{self, Display, Formatter};
+//! The connections of a hostile client. It reads what it is answered, and only counts it.
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, BytesMut};
 use consort::{Address, GroupName};
-use consort_session::frame::Frames;
 use consort_types::Rng;
 
+use super::answers::{Answers, Inbox};
 use super::attacks::{Attack, Kind, Source};
 
 /// How long a connection may take, because the attack must end in time.
@@ -19,27 +18,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// How many bytes are read at once, and how often before the next connection has its turn.
 const READ: usize = 64 << 10;
 const READS: usize = 4;
-/// No daemon sends a larger frame.
-const LARGEST: usize = 256 << 20;
-/// The frame that refuses a numbered request, and others that are refusals unless their cause is 0: *declared*, *rotated*,
-/// *bound*, *no reading* and *not opened*.
-const REFUSED: u8 = 0x83;
-const OUTCOMES: [u8; 5] = [0xe8, 0xe9, 0xeb, 0xf9, 0xff];
 
-/// What the hostile client got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Answers {
-    /// Connections that it made, and those of them that the daemon closed.
-    pub opened: u64,
-    pub closed: u64,
-    /// Bytes that it sent.
-    pub bytes: u64,
-    /// Frames that came, and refusals among them.
-    pub frames: u64,
-    pub refused: u64,
-}
-
-/// One attack at one daemon.
+/// One attack at one door.
 #[derive(Clone, Copy, Debug)]
 pub struct Raid<'a> {
     pub at: &'a Address,
@@ -52,8 +32,9 @@ pub struct Raid<'a> {
 /// One connection.
 #[derive(Debug)]
 struct Line<'a> {
+    /// A socket of either kind: the kernel reads and writes both in the same way.
     stream: UnixStream,
-    frames: Frames,
+    inbox: Inbox,
     /// What is to be sent next.
     output: BytesMut,
     source: Source<'a>,
@@ -64,7 +45,7 @@ impl<'a> Raid<'a> {
     /// the processor from the good clients as a thread for each connection would.
     ///
     /// # Errors
-    /// The daemon sent what is no frame.
+    /// The other end sent what is no answer.
     pub fn run(&self, mut rng: Rng, over: &AtomicBool) -> Result<Answers, String> {
         let mut answers = Answers::default();
         let mut lines: Vec<Option<Line<'a>>> = (0..self.connections).map(|_| None).collect();
@@ -99,12 +80,13 @@ impl<'a> Raid<'a> {
         if open.output.is_empty() {
             self.attack.fill(&mut open.source, &mut open.output);
         }
-        let exchanged = open.read(room, answers).and_then(|has_read| Ok(open.write(answers)? || has_read));
+        let read = if self.attack.kind == Kind::Deaf { Ok(false) } else { open.read(room, answers) };
+        let exchanged = read.and_then(|has_read| Ok(open.write(answers)? || has_read));
         match exchanged {
             Ok(has_moved) if self.attack.kind != Kind::Silent => return Ok(has_moved),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::InvalidData => {
-                return Err(format!("{}: the daemon sent what is no frame: {error}", self.attack.name));
+                return Err(format!("{}: what came is no answer: {error}", self.attack.name));
             }
             Err(_) => answers.closed += 1,
         }
@@ -112,13 +94,14 @@ impl<'a> Raid<'a> {
         Ok(true)
     }
 
-    /// Makes a connection. If the daemon accepts none in time, it is tried again in the next turn.
+    /// Makes a connection. If none is accepted in time, it is tried again in the next turn.
     fn open(&self, rng: &mut Rng, answers: &mut Answers) -> Option<Line<'a>> {
         let stream = UnixStream::from(self.at.dial(DIAL).ok()?);
         stream.set_nonblocking(true).ok()?;
         answers.opened += 1;
-        let source = Source::new(rng.fork(answers.opened), self.names);
-        Some(Line { stream, frames: Frames::new(LARGEST), output: self.attack.opening(), source })
+        let mut source = Source::new(rng.fork(answers.opened), self.names);
+        let output = self.attack.opening(&mut source);
+        Some(Line { stream, inbox: Inbox::new(self.attack.door), output, source })
     }
 }
 
@@ -134,12 +117,7 @@ impl Line<'_> {
                 Err(error) => return Err(error),
             };
             has_read = true;
-            self.frames.push(Bytes::copy_from_slice(&room[..len]));
-            let malformed = |error: consort_wire::Malformed| io::Error::new(ErrorKind::InvalidData, error.to_string());
-            while let Some(head) = self.frames.whole().map_err(malformed)? {
-                let body = self.frames.take_body(head);
-                answers.note(head.kind, &body);
-            }
+            self.inbox.take(&room[..len], answers)?;
         }
         Ok(has_read)
     }
@@ -165,39 +143,24 @@ fn must_wait(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-impl Answers {
-    fn note(&mut self, kind: u8, body: &[u8]) {
-        let has_cause = OUTCOMES.contains(&kind) && body.first().is_some_and(|cause| *cause != 0);
-        self.frames += 1;
-        self.refused += u64::from(kind == REFUSED || has_cause);
-    }
-}
-
-impl Display for Answers {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Self { opened, closed, bytes, frames, refused } = self;
-        write!(
-            f,
-            "{} KiB sent, {refused} refusals in {frames} frames, {closed} of {opened} connections closed",
-            bytes >> 10
-        )
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::attacks::ATTACKS;
+    use super::super::attacks::{Door, all};
     use super::*;
+    use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
 
-    #[test]
-    fn refusals_are_counted_among_what_comes() {
-        let mut answers = Answers::default();
-        let frames: [(u8, &[u8]); 5] = [(0x83, &[0; 11]), (0x86, &[0; 2]), (0xe8, &[0]), (0xe8, &[2]), (0xff, &[2])];
-        frames.iter().for_each(|(kind, body)| answers.note(*kind, body));
-        assert_eq!((answers.frames, answers.refused), (5, 3));
-        let shown = "0 KiB sent, 3 refusals in 5 frames, 0 of 0 connections closed";
-        assert_eq!(answers.to_string(), shown);
+    /// Runs the first attack at a door, which two connections make, until `meanwhile` is over.
+    fn raided(at: &Address, door: Door, meanwhile: impl FnOnce()) -> Answers {
+        let over = AtomicBool::new(false);
+        let attack = all().find(|attack| attack.door == door).unwrap();
+        let raid = Raid { at, attack, connections: 2, names: &[] };
+        std::thread::scope(|scope| {
+            let running = scope.spawn(|| raid.run(Rng::new(1), &over));
+            meanwhile();
+            over.store(true, Ordering::Relaxed);
+            running.join().unwrap().unwrap()
+        })
     }
 
     #[test]
@@ -205,14 +168,25 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         let listener = UnixListener::bind(&path).unwrap();
-        let (over, at) = (AtomicBool::new(false), Address::Unix(path));
-        let raid = Raid { at: &at, attack: &ATTACKS[0], connections: 2, names: &[] };
-        let answers = std::thread::scope(|scope| {
-            let running = scope.spawn(|| raid.run(Rng::new(1), &over));
+        let answers = raided(&Address::Unix(path), Door::Session, || {
             (0..5).for_each(|_| drop(listener.accept().unwrap()));
-            over.store(true, Ordering::Relaxed);
-            running.join().unwrap().unwrap()
         });
         assert!(answers.opened >= 5 && answers.opened - answers.closed <= 2, "{answers:?}");
+    }
+
+    #[test]
+    fn a_port_of_tcp_is_read_and_written_like_a_socket_file() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let answers = raided(&at, Door::Store, || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut begun = [0; 4];
+            stream.read_exact(&mut begun).unwrap();
+            assert_eq!(begun, *b"*3\r\n");
+            stream.write_all(b"+OK\r\n").unwrap();
+            // More than the kernel keeps: the rest is written once the answer is read.
+            stream.read_exact(&mut vec![0_u8; 16 << 20]).unwrap();
+        });
+        assert!(answers.frames == 1 && answers.bytes > 0, "{answers:?}");
     }
 }

@@ -1,12 +1,11 @@
 //! The good clients beside a hostile one: they show a token, and are measured.
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use consort::{Client, ConnectOptions, Event, Fate, GroupName, Service, Session, SessionEvent, SessionOptions};
 
-use crate::chaos::board::held;
+use super::times::Times;
 use crate::chaos::fleet::address;
 use crate::trials::stage::text;
 
@@ -25,7 +24,7 @@ pub struct Good<'a> {
     group: GroupName,
     epoch: Instant,
     /// When each message of another client was sent, and how long it took.
-    took: Mutex<Vec<(Instant, Duration)>>,
+    pub took: Times,
     pub over: AtomicBool,
 }
 
@@ -36,7 +35,7 @@ impl<'a> Good<'a> {
     /// A mistake in this file.
     pub fn new(directory: &'a Path, token: &'a str) -> Result<Self, String> {
         let group = GroupName::new("good").map_err(text)?;
-        let (epoch, took, over) = (Instant::now(), Mutex::default(), AtomicBool::new(false));
+        let (epoch, took, over) = (Instant::now(), Times::default(), AtomicBool::new(false));
         Ok(Self { directory, token, group, epoch, took, over })
     }
 
@@ -76,19 +75,8 @@ impl<'a> Good<'a> {
     fn note(&self, node: usize, payload: &[u8]) {
         let Some((sent, [from, ..])) = payload.split_first_chunk::<8>() else { return };
         if usize::from(*from) != node {
-            let sent = self.epoch + Duration::from_nanos(u64::from_be_bytes(*sent));
-            held(&self.took).push((sent, sent.elapsed()));
+            self.took.note(self.epoch + Duration::from_nanos(u64::from_be_bytes(*sent)));
         }
-    }
-
-    /// How long messages took that were sent in this time, the quickest first.
-    pub fn between(&self, begun: Instant, ended: Instant) -> Vec<Duration> {
-        let all = held(&self.took);
-        let sent = all.iter().filter(|(sent, _)| (begun..ended).contains(sent));
-        let mut took: Vec<_> = sent.map(|(_, took)| *took).collect();
-        drop(all);
-        took.sort_unstable();
-        took
     }
 
     /// A new session at a daemon sends a message.
@@ -123,7 +111,7 @@ mod tests {
         good.note(0, &message(0, 0));
         good.note(0, b"");
         let soon = good.epoch + Duration::from_millis(1);
-        assert_eq!(good.between(good.epoch, soon).len(), 1, "not its own, and not one of a new session");
-        assert!(good.between(soon, soon + Duration::from_secs(1)).is_empty());
+        assert_eq!(good.took.between(good.epoch, soon).len(), 1, "not its own, and not one of a new session");
+        assert!(good.took.between(soon, soon + Duration::from_secs(1)).is_empty());
     }
 }
