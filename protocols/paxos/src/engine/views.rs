@@ -81,7 +81,8 @@ impl Paxos {
     fn causes(&self, now: Instant, known: &[NodeId], members: &[MemberId], together: &[MemberId]) -> Vec<ViewCause> {
         let gone = known.iter().filter(|node| members.iter().all(|member| member.node != **node));
         let mut causes: Vec<_> = gone.map(|node| self.absence(now, *node)).collect();
-        if together == [self.me] && causes.is_empty() {
+        let was_alone = self.inside.as_ref().is_none_or(|view| view.id.number == 0);
+        if was_alone && together == [self.me] && causes.is_empty() {
             return vec![ViewCause::Formed];
         }
         let new = members.iter().filter(|member| !together.contains(member)).map(|member| member.node);

@@ -225,6 +225,8 @@ fn a_node_that_no_link_reaches_is_left_out_though_its_beats_are_heard() {
     world.heal();
     assert!(world.run_until(1_500, |world| present(world) == 4), "{}", world.describe());
     settles(&mut world, 2_000);
+    assert_eq!(world.judge.why(0, 1), "n3 joined");
+    assert_eq!(world.judge.why(3, 1), "n0, n1, n2 joined", "it comes back, and does not begin");
 }
 
 #[test]
