@@ -18,6 +18,8 @@ const REQUEST: usize = 512;
 /// Status costs as much as its bytes and this many times that, because the whole node is looked at for it.
 const STATUS: usize = 3;
 const REFUSED: usize = 256;
+/// What comparing a name with one rule costs.
+const JUDGE: usize = 1;
 /// What a request costs that only its client would notice, which has closed its connection.
 const UNHEARD: usize = 16;
 /// What ordering that a client has gone costs, counted as bytes copied.
@@ -33,18 +35,23 @@ impl<E: Engine> Node<E> {
             return Reading::Pause;
         }
         while let Some(request) = self.clients.next(self.now, client) {
-            let price = self.price(client, &request);
+            let (price, before) = (self.price(client, &request), self.answered);
             self.answered += price;
-            if price == UNHEARD {
+            let goes_on = if price == UNHEARD {
                 self.pass_over(client, &request);
-            } else if !self.handle_request(client, request) {
+                true
+            } else {
+                self.handle_request(client, request)
+            };
+            self.answered += self.rights.take_judged() * JUDGE;
+            if !goes_on {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
                     self.clients.pause(client);
                 }
                 return Reading::Pause;
             }
-            if price > 0 && (self.has_answered_enough() || self.scans.contains_key(&client)) {
+            if self.answered > before && (self.has_answered_enough() || self.scans.contains_key(&client)) {
                 self.clients.pause_asking(client);
                 return Reading::Pause;
             }

@@ -5,6 +5,7 @@ use consort_group::Targets;
 use consort_rights::{Bucket, Denial, Identity, IdentityLimits, Rules, Tokens, Verb};
 use consort_session::ProducerId;
 use consort_types::{ClientId, GroupName, Instant};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -41,6 +42,8 @@ pub(crate) struct RightsDesk {
     /// Who is to leave what, the next one first.
     expulsions: VecDeque<(ClientId, GroupName)>,
     counts: RightsCounts,
+    /// How many rules were compared with a name, at most, since [`Self::take_judged`] was called last.
+    judged: Cell<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -127,7 +130,12 @@ impl RightsDesk {
     }
 
     pub fn judge(&self, client: ClientId, group: &[u8], verb: Verb) -> Result<(), Denial> {
+        self.judged.set(self.judged.get() + self.rules.len());
         self.rules.judge(self.identity(client), group, verb)
+    }
+
+    pub fn take_judged(&self) -> usize {
+        self.judged.take()
     }
 
     /// The same without the reason, for those that ask about many groups.
@@ -141,7 +149,10 @@ impl RightsDesk {
         if known.sends_to == targets.as_bytes() {
             return Ok(());
         }
-        targets.names().try_for_each(|name| self.rules.judge(&known.identity, name, Verb::Send))?;
+        targets.names().try_for_each(|name| {
+            self.judged.set(self.judged.get() + self.rules.len());
+            self.rules.judge(&known.identity, name, Verb::Send)
+        })?;
         known.sends_to.clear();
         known.sends_to.extend_from_slice(targets.as_bytes());
         Ok(())
