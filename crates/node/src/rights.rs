@@ -57,17 +57,26 @@ impl<E: Engine> Node<E> {
         self.rights.rules()
     }
 
-    /// Whether a client may send to all that a message names; it is refused else.
+    /// Whether a client may send to all that a message names; it is refused else. `None` where there is no time to find out
+    /// in this slice, and the client waits for the next one.
     #[cold]
-    pub(crate) fn may_say(&mut self, client: ClientId, payload: &Payload) -> bool {
-        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return true };
-        let rights = &mut self.rights;
-        let judged = Targets::of(payload, told.targets_at, |targets| rights.judge_targets(client, targets));
-        if let Ok(Err(denial)) = judged {
-            self.clients.refuse(client, &denied(denial));
-            return false;
+    pub(crate) fn may_say(&mut self, client: ClientId, payload: &Payload) -> Option<bool> {
+        let Ok(Ordered::Multicast { told, .. }) = ordered::decode(payload) else { return Some(true) };
+        let (has_time, rights) = (!self.has_answered_enough(), &mut self.rights);
+        let judged = Targets::of(payload, told.targets_at, |targets| {
+            (has_time || rights.has_judged(client, targets)).then(|| rights.judge_targets(client, targets))
+        });
+        match judged {
+            Ok(None) => {
+                self.clients.pause_asking(client);
+                None
+            }
+            Ok(Some(Err(denial))) => {
+                self.clients.refuse(client, &denied(denial));
+                Some(false)
+            }
+            Ok(Some(Ok(()))) | Err(_) => Some(true),
         }
-        true
     }
 
     /// Whether a client may send so much now, which then counts; it waits else. To be asked last, for it is asked again then.

@@ -95,8 +95,12 @@ impl<E: Engine> Node<E> {
         match ask {
             Ask::Multicast { payload, .. } if self.is_held(client, &payload) => return false,
             Ask::Multicast { service, payload } => {
-                if self.rights.is_on() && !self.may_say(client, &payload) {
-                    return true;
+                if self.rights.is_on() {
+                    match self.may_say(client, &payload) {
+                        Some(true) => {}
+                        Some(false) => return true,
+                        None => return false,
+                    }
                 }
                 let mut stream = STREAM;
                 if self.streams.are_many() {

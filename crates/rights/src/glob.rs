@@ -25,6 +25,18 @@ impl Glob {
         if name.first() == Some(&b'#') && pattern.first() != Some(&b'#') {
             return false;
         }
+        // Nearly all names differ from a pattern before its first star or behind its last one.
+        let stars = pattern.iter().position(|byte| *byte == b'*').zip(pattern.iter().rposition(|byte| *byte == b'*'));
+        let Some((first, last)) = stars else { return pattern == name };
+        let (head, tail) = (&pattern[..first], &pattern[last + 1..]);
+        if name.len() < head.len() + tail.len() || !name.starts_with(head) || !name.ends_with(tail) {
+            return false;
+        }
+        Self::fits_between(&pattern[first..=last], &name[head.len()..name.len() - tail.len()])
+    }
+
+    /// Whether what is left of a name fits what is left of a pattern, which begins and ends with a star.
+    fn fits_between(pattern: &[u8], name: &[u8]) -> bool {
         let (mut at, mut of, mut retry) = (0, 0, None);
         while at < name.len() {
             match pattern.get(of) {

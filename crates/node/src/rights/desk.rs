@@ -143,12 +143,17 @@ impl RightsDesk {
         self.rules.allow(self.identity(client), group, verb)
     }
 
+    /// Whether this is the list to which the client was allowed to send last.
+    pub fn has_judged(&self, client: ClientId, targets: Targets<'_>) -> bool {
+        self.all.get(&client).is_some_and(|known| known.sends_to == targets.as_bytes())
+    }
+
     /// Whether a client may send to all of these. The list that it named last is compared as a whole.
     pub fn judge_targets(&mut self, client: ClientId, targets: Targets<'_>) -> Result<(), Denial> {
-        let known = self.all.entry(client).or_insert_with(ClientRights::unknown);
-        if known.sends_to == targets.as_bytes() {
+        if self.has_judged(client, targets) {
             return Ok(());
         }
+        let known = self.all.entry(client).or_insert_with(ClientRights::unknown);
         targets.names().try_for_each(|name| {
             self.judged.set(self.judged.get() + self.rules.len());
             self.rules.judge(&known.identity, name, Verb::Send)
