@@ -32,6 +32,10 @@ pub fn serve(listener: std::net::TcpListener, store: &Arc<Store>) -> io::Result<
                     continue;
                 }
             };
+            if guests.0.len() >= store.limits().connections {
+                // Those that have just come may have asked something.
+                tokio::task::yield_now().await;
+            }
             if !guests.make_room(store.limits().connections) {
                 let _ = stream.try_write(&too_many());
                 continue;

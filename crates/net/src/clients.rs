@@ -48,6 +48,10 @@ pub(crate) struct ClientConnections {
     newcomers: VecDeque<ClientId>,
     /// Whose turn was last.
     was_newcomer: bool,
+    /// How many connections were accepted of which nothing was read yet.
+    unread: usize,
+    /// The listener that accepts first in the next turn.
+    first_acceptor: usize,
     /// Those that have something to read, in turn.
     writable: VecDeque<ClientId>,
     /// Those that will be closed at the latest by then.
@@ -78,6 +82,8 @@ struct ClientConnection {
     has_ended: bool,
     /// The node wants no more of it for now.
     paused: bool,
+    /// Nothing was read from it, whatever it speaks.
+    is_unread: bool,
     /// Its session is open, or was.
     is_served: bool,
     /// Stands in `readable` or `newcomers`.
@@ -156,6 +162,8 @@ impl ClientConnections {
             readable: VecDeque::new(),
             newcomers: VecDeque::new(),
             was_newcomer: false,
+            unread: 0,
+            first_acceptor: 0,
             writable: VecDeque::new(),
             leaving: BTreeMap::new(),
             most: usize::MAX,
@@ -252,6 +260,7 @@ impl ClientConnections {
     /// Reads once.
     pub(crate) fn read(&mut self, id: ClientId, counters: &mut DriverCounters) -> ReadOutcome {
         let Some(client) = self.open.get_mut(&id) else { return ReadOutcome::Nothing };
+        self.unread -= usize::from(std::mem::replace(&mut client.is_unread, false));
         let room = &mut self.arena.room(READ)[..READ];
         let mut offered = None;
         let read = match client.is_new {
@@ -312,6 +321,7 @@ impl ClientConnections {
         self.hosts.remove(id);
         let Some(mut client) = self.open.remove(&id) else { return ReadOutcome::Nothing };
         self.sharing -= usize::from(client.stream.rings().is_some());
+        self.unread -= usize::from(client.is_unread);
         ReadOutcome::Ended
     }
 
@@ -479,8 +489,8 @@ impl ClientConnections {
     /// Whether there is something to do at once.
     pub(crate) fn has_more(&self) -> bool {
         let waits = |acceptor: &ClientAcceptor| acceptor.ready && acceptor.closed_until.is_none();
-        !(self.readable.is_empty() && self.newcomers.is_empty() && self.writable.is_empty())
-            || self.acceptors.iter().any(waits)
+        let turns = [&self.readable, &self.newcomers, &self.writable];
+        !self.deafened.is_empty() || turns.iter().any(|turns| !turns.is_empty()) || self.acceptors.iter().any(waits)
     }
 
     /// How many connections are open.
@@ -516,6 +526,7 @@ impl ClientConnection {
             in_turn: false,
             to_write: false,
             full: false,
+            is_unread: true,
             is_served: false,
             deaf: false,
             farewell: CloseStage::None,

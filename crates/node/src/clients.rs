@@ -410,8 +410,11 @@ impl Sessions {
         if (left > 0 || entry.slow.is_slow()) && !entry.session.is_closed() {
             return self.note_unread(now, client, n);
         }
-        if entry.session.output().is_empty() && entry.session.is_closed() {
-            self.all.remove(&client);
+        if entry.session.output().is_empty()
+            && entry.session.is_closed()
+            && let Some(entry) = self.all.remove(&client)
+        {
+            self.count_no_more(now, &entry.under_way);
         }
     }
 

@@ -92,11 +92,21 @@ impl PartialFrames {
         Some(client)
     }
 
-    /// A client that took too long with its frame. Nothing is expected of it by any time from here on.
-    pub fn next_late(&mut self, now: Instant) -> Option<ClientId> {
+    /// A client that took too long with its frame, and the number of that. Nothing is expected of it by any time until it
+    /// begins another, or [`Self::postpone`] is called.
+    pub fn next_late(&mut self, now: Instant) -> Option<(ClientId, u64)> {
         let (_, client) = self.by.first().copied().filter(|(by, _)| *by <= now)?;
         self.by.pop_first();
-        Some(client)
+        self.frames.get(&client).map(|frame| (client, frame.number))
+    }
+
+    /// What a client has begun was not read meanwhile, so it has as long once more.
+    pub fn postpone(&mut self, now: Instant, client: ClientId) {
+        if let Some(frame) = self.frames.get_mut(&client) {
+            self.by.remove(&(frame.by, client));
+            (frame.by, frame.latest) = (now + self.within, frame.latest.max(now) + self.within);
+            self.by.insert((frame.by, client));
+        }
     }
 
     /// When [`Self::next_late`] may have something to say.
@@ -161,7 +171,8 @@ mod tests {
         begun.begin(at(50_000), A, (1, 6_400_000));
         assert_eq!(begun.next_by(), Some(at(51_000)), "more of it came");
         begun.begin(at(100_500), A, (1, 6_400_000));
-        assert_eq!((begun.next_late(at(100_999)), begun.next_late(at(101_000))), (None, Some(A)), "but too slowly");
+        let late = [100_999, 101_000].map(|ms| begun.next_late(at(ms)).map(|(client, _)| client));
+        assert_eq!(late, [None, Some(A)], "but too slowly");
         begun.finish(A);
         assert_eq!((begun.next_with_room(at(200_000)), begun.next_by()), (Some(B), Some(at(201_000))));
         begun.finish(B);

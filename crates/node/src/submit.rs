@@ -13,6 +13,8 @@ use consort_wire::Payload;
 /// How many bytes of status and lists are told in one slice. They cost far more than their copying, and a client can ask
 /// for a thousand with one write: the token must not wait for all of them.
 const ANSWERS: usize = 64 << 10;
+/// More than that does not count in the slices behind it.
+const DEBT: usize = 16 * ANSWERS;
 /// What a request costs beside its answer, which is no message to be ordered, and what one costs that is refused at once.
 const REQUEST: usize = 512;
 /// Status costs as much as its bytes and this many times that, because the whole node is looked at for it.
@@ -37,12 +39,7 @@ impl<E: Engine> Node<E> {
         while let Some(request) = self.clients.next(self.now, client) {
             let (price, before) = (self.price(client, &request), self.answered);
             self.answered += price;
-            let goes_on = if price == UNHEARD {
-                self.pass_over(client, &request);
-                true
-            } else {
-                self.handle_request(client, request)
-            };
+            let goes_on = self.passes_over(client, &request) || self.handle_request(client, request);
             self.answered += self.rights.take_judged() * JUDGE;
             if !goes_on {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
@@ -62,21 +59,28 @@ impl<E: Engine> Node<E> {
     /// What a request costs beside its answer and beside ordering it.
     fn price(&self, client: ClientId, request: &ClientRequest) -> usize {
         let ClientRequest::Common(ask) = request else { return REQUEST };
-        let is_deaf = || self.clients.is_deaf(client);
         match ask {
             Ask::Multicast { .. } => 0,
             Ask::Refused => REFUSED,
-            Ask::Status | Ask::Ping(_) | Ask::List(_) | Ask::Read(_) | Ask::Copies(_) if is_deaf() => UNHEARD,
-            Ask::Join { .. } | Ask::Leave(_) if is_deaf() => UNHEARD,
+            Ask::Join { .. } if self.clients.is_deaf(client) => REFUSED,
+            _ if asks(ask) && self.clients.is_deaf(client) => UNHEARD,
             _ => REQUEST,
         }
     }
 
-    /// Leaves out a request whose client has closed its connection: it gets no answer, and is a member no more.
-    fn pass_over(&mut self, client: ClientId, request: &ClientRequest) {
-        if matches!(request, ClientRequest::Common(Ask::Join { .. } | Ask::Leave(_))) {
-            let text = "its connection is closed".to_owned();
-            self.clients.refuse(client, &Refusal::new(RefusalCause::Leaving, text));
+    /// Leaves out a request that only its client would notice, which has closed its connection. It may be sending to a closed
+    /// group, though, for which it must be a member.
+    fn passes_over(&mut self, client: ClientId, request: &ClientRequest) -> bool {
+        match request {
+            ClientRequest::Common(ask) if asks(ask) => self.clients.is_deaf(client),
+            ClientRequest::Common(Ask::Join { group, closed: false })
+                if self.clients.is_deaf(client) && !self.groups.is_closed(group.as_bytes()) =>
+            {
+                let text = "its connection is closed".to_owned();
+                self.clients.refuse(client, &Refusal::new(RefusalCause::Leaving, text));
+                true
+            }
+            _ => false,
         }
     }
 
@@ -98,13 +102,13 @@ impl<E: Engine> Node<E> {
                 if self.rights.is_on() {
                     match self.may_say(client, &payload) {
                         Some(true) => {}
-                        Some(false) => return true,
+                        Some(false) => return self.charge_refusal(),
                         None => return false,
                     }
                 }
                 let mut stream = STREAM;
                 if self.streams.are_many() {
-                    let Some(found) = self.stream_or_refuse(client, &payload) else { return true };
+                    let Some(found) = self.stream_or_refuse(client, &payload) else { return self.charge_refusal() };
                     stream = found;
                 }
                 if self.lines.is_on() && !self.may_send(client, stream) {
@@ -156,6 +160,12 @@ impl<E: Engine> Node<E> {
             Ask::Rotate => self.on_rotate(client),
             Ask::Goodbye => self.clients.end(client, &Disconnect::new(DisconnectReason::Goodbye, "good-bye")),
         }
+        true
+    }
+
+    /// A message was refused, which would have cost nothing else here.
+    const fn charge_refusal(&mut self) -> bool {
+        self.answered += REFUSED;
         true
     }
 
@@ -361,7 +371,7 @@ impl<E: Engine> Node<E> {
         if self.now >= self.next_answers() {
             let slices = self.now.since(self.answers_since).as_nanos() / ANSWERS_EACH.as_nanos();
             let slices = usize::try_from(slices).unwrap_or(usize::MAX);
-            self.answered = self.answered.saturating_sub(ANSWERS.saturating_mul(slices));
+            self.answered = self.answered.min(DEBT).saturating_sub(ANSWERS.saturating_mul(slices));
             self.answers_since = self.now;
         }
     }
@@ -375,6 +385,11 @@ impl<E: Engine> Node<E> {
     pub(crate) const fn has_answered_enough(&self) -> bool {
         self.answered >= ANSWERS
     }
+}
+
+/// Whether only the answer matters.
+const fn asks(ask: &Ask) -> bool {
+    matches!(ask, Ask::Status | Ask::Ping(_) | Ask::List(_) | Ask::Read(_) | Ask::Copies(_))
 }
 
 fn refusal(refused: Refused) -> Refusal {

@@ -135,12 +135,14 @@ impl SpreadSession {
         !self.is_open() && !self.is_closed()
     }
 
-    /// The frame that it has begun and not finished, by its number in the session, and its length as far as it is known.
+    /// The frame of which the head has come and not all of the rest, by its number in the session, and its length.
     pub fn begun(&self) -> Option<(u64, usize)> {
-        let begun = self.is_open() && self.asked.is_none() && self.input.held() > 0;
-        let header = self.input.front(header::LEN).and_then(|front| SpreadHeader::decode(front.first_chunk()?).ok());
-        let body = header.and_then(|header| header.body()).unwrap_or(0);
-        begun.then_some((self.passed, header::LEN + body))
+        if !self.is_open() || self.asked.is_some() {
+            return None;
+        }
+        let header = SpreadHeader::decode(self.input.front(header::LEN)?.first_chunk()?).ok()?;
+        let len = header::LEN + header.body()?;
+        (self.input.held() < len).then_some((self.passed, len))
     }
 
     /// How many bytes it sent that were not taken yet.

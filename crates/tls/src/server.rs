@@ -126,6 +126,18 @@ struct Recheck {
     next: Instant,
 }
 
+/// Whether an error says that a certificate is not believed any more. A clock that was set back, or a list of revocations that
+/// is of no use, says nothing of a certificate that was believed.
+fn is_final(error: &rustls::Error) -> bool {
+    use rustls::{CertificateError as Found, Error};
+    let found = match error {
+        Error::NoCertificatesPresented => return true,
+        Error::InvalidCertificate(found) => found,
+        _ => return false,
+    };
+    matches!(found, Found::Expired | Found::ExpiredContext { .. } | Found::Revoked | Found::UnknownIssuer)
+}
+
 struct Guest {
     pump: Pump,
     peer: SocketAddr,
@@ -327,7 +339,10 @@ impl Hall {
         let settled = self.guests.range(reached..).filter(|(_, guest)| guest.waits.is_none());
         let some: Vec<_> = settled.take(CHECKS).collect();
         self.recheck.reached = some.last().filter(|_| some.len() == CHECKS).map(|(id, _)| *id + 1);
-        let refused = |(id, guest): &(&usize, &Guest)| Some((**id, guest.pump.check(&self.recheck.belief, now).err()?));
+        let refused = |(id, guest): &(&usize, &Guest)| {
+            let error = guest.pump.check(&self.recheck.belief, now).err()?;
+            is_final(&error).then_some((**id, error))
+        };
         for (id, error) in some.iter().filter_map(refused).collect::<Vec<_>>() {
             let Some(Guest { peer: who, .. }) = self.guests.remove(&id) else { continue };
             tracing::warn!(target: "consort::audit", %who, "client sent away by TLS: {error}");

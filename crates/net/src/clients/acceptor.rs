@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// At most that many connections are accepted at each listener in one iteration.
 const ACCEPTS: usize = 16;
-/// None is accepted while this number of new connections is still to be read, because one that waits costs least in the kernel.
+/// None is accepted while nothing was read yet from this number of connections, because one that waits costs least in the kernel.
 const UNREAD: usize = 4 * ACCEPTS;
 /// How long a listener stays closed when there are no descriptors or no memory for another connection.
 pub(super) const CLOSED_FOR: Duration = Duration::from_millis(100);
@@ -67,10 +67,12 @@ impl ClientConnections {
 
     /// Accepts who waits, a few at a time, and tells their new names, in which stands what they speak.
     pub(crate) fn accept(&mut self, now: Instant, counters: &mut DriverCounters) -> Vec<ClientId> {
-        let mut accepted = Vec::new();
-        for i in 0..self.acceptors.len() {
+        let (mut accepted, count) = (Vec::new(), self.acceptors.len());
+        let first = (self.first_acceptor + 1) % count.max(1);
+        self.first_acceptor = first;
+        for i in (first..count).chain(0..first) {
             for _ in 0..ACCEPTS {
-                if self.newcomers.len() >= UNREAD {
+                if self.unread >= UNREAD {
                     break;
                 }
                 match self.accept_at(i, now) {
@@ -137,6 +139,7 @@ impl ClientConnections {
         self.next = number + 1;
         self.watch_host(id, &stream, now);
         // What a client of Spread attaches means nothing.
+        self.unread += 1;
         self.open.insert(id, ClientConnection { is_new: dialect == Dialect::Native, ..ClientConnection::new(stream) });
         self.queue_reading(id);
         Some(id)

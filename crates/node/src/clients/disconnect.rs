@@ -129,9 +129,17 @@ impl Sessions {
 
     /// Sends those away that have begun a frame and do not finish it.
     pub(crate) fn end_unfinished(&mut self, now: Instant) {
-        while let Some(client) = self.partial_frames.next_late(now) {
-            let frame = self.all.get(&client).and_then(|entry| entry.session.begun());
-            let Some((_, len)) = frame else { continue };
+        while let Some((client, number)) = self.partial_frames.next_late(now) {
+            let Some(entry) = self.all.get(&client) else { continue };
+            let Some((_, len)) = entry.session.begun().filter(|(begun, _)| *begun == number) else {
+                // It is whole, and waits here.
+                self.partial_frames.finish(client);
+                continue;
+            };
+            if entry.paused || !entry.may_read() {
+                self.partial_frames.postpone(now, client);
+                continue;
+            }
             let text = format!("a frame of {len} bytes was begun and not finished in time");
             self.end(client, &Disconnect::new(DisconnectReason::Silent, text));
         }

@@ -236,6 +236,25 @@ fn who_has_closed_its_connection_gets_no_answers_but_its_messages_are_sent() {
 }
 
 #[test]
+fn nothing_counts_any_more_of_a_client_whose_session_is_closed() {
+    let mut world = World::new(2, Limits::default());
+    let (ann, bob) = (world.connect(1, "ann"), world.connect(0, "bob"));
+    world.join(bob, "g");
+    world.client(ann).join(&group("g")).unwrap();
+    world.client(ann).goodbye();
+    let (id, asked) = (world.programs[ann].id, world.client(ann).take_output());
+    let _ = world.nodes[1].handle_client(world.now, id, asked);
+    assert!(world.counter(1, "identity_under_way_most") > 0, "its join is under way");
+    // It has read everything before the join is ordered.
+    let len = world.nodes[1].client_outputs(id).map(<[u8]>::len).sum();
+    world.nodes[1].client_written(world.now, id, len);
+    world.programs[ann].closed = true;
+    world.drain(1);
+    world.settle();
+    assert_eq!(world.counter(1, "identity_under_way_most"), 0);
+}
+
+#[test]
 fn who_asks_for_too_much_holds_nobody_else_up() {
     let mut world = World::new(1, Limits::default());
     let (ann, bob) = (world.connect(0, "ann"), world.connect(0, "bob"));

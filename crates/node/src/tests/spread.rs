@@ -212,7 +212,7 @@ fn a_message_that_never_becomes_whole_ends_its_session_in_time_and_a_slow_one_th
     world.say(&mut slow, first.to_vec());
     world.say(&mut slow, second.to_vec());
     let cut = never.client.frame(AGREED, &["g"], 7, &[1; 5_000]);
-    world.say(&mut never, cut[..30].to_vec());
+    world.say(&mut never, cut[..60].to_vec());
     let late = world.nodes[0].poll_timeout().unwrap();
     assert!(late <= world.now + Duration::from_secs(1), "it is looked for");
     world.now += Duration::from_secs(2);

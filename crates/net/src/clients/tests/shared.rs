@@ -58,6 +58,7 @@ impl Bench {
         let mut heard = Vec::new();
         while !until(&heard) {
             self.rest();
+            while self.clients.next_deafened().is_some() {}
             while let Some(id) = self.clients.next_readable() {
                 let said = self.clients.read(id, &mut self.counters);
                 if !matches!(said, ReadOutcome::Nothing) {
