@@ -306,8 +306,13 @@ fn found(store: &Arc<Store>, watch: &mut Watch, stops: &Receiver<()>) -> Outcome
 
 fn announce(store: &Store, listener: &TcpListener) -> Outcome {
     let address = listener.local_addr().trying(|| "cannot tell where it listens".into())?;
+    let kept = store.what_is_kept();
+    match store.lasts() {
+        true => tracing::info!(store = store.name(), "{kept}"),
+        false => tracing::warn!(store = store.name(), "{kept}"),
+    }
     let mut out = io::stdout();
-    let written = writeln!(out, "ready: store {} ({}) serves clients at {address}", store.name(), store.what_is_kept());
+    let written = writeln!(out, "ready: store {} ({}) serves clients at {address}", store.name(), kept);
     heard_or_not(written.and_then(|()| out.flush()))
 }
 

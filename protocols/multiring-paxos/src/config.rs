@@ -115,7 +115,7 @@ impl Config {
             return wrong("paxos.storage", format!("{name} with many rings; use memory, or protocol = \"paxos\""));
         }
         if self.delta_t.is_zero() {
-            return wrong("multiring.delta_t", "0; give rings time to decide".into());
+            return wrong("delta_t", "0; give rings time to decide".into());
         }
         consort_order::SubmitQueue::check(self.paxos.queue_bytes, self.paxos.message_max)
             .map_err(|(setting, problem)| ConfigError { setting, problem })?;

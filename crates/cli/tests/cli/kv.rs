@@ -503,6 +503,41 @@ fn a_server_says_that_its_daemon_cannot_be_reached_and_what_to_do_with_a_directo
     assert!(server.says("no daemon can be reached").contains(&nobody));
 }
 
+/// What `INFO` says of one entry.
+fn info(server: &mut Connected, key: &str) -> String {
+    let Reply::Bulk(all) = call(server, "INFO") else { panic!("INFO has no answer") };
+    let all = String::from_utf8(all.to_vec()).unwrap();
+    let line = all.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("{key} is not in {all}")).to_owned()
+}
+
+#[test]
+fn each_store_says_what_a_stop_of_all_its_servers_would_lose() {
+    let cluster = Cluster::new("ring");
+    let (daemon, state) = (cluster.address(0).to_string(), cluster.world.path("kept"));
+    let state = state.display().to_string();
+    for (store, more, kept) in [
+        ("forgets", &[][..], "if all servers stop at a time, everything is lost"),
+        ("keeps", &["--state", &state], "if all servers stop at a time, writes since the last checkpoint are lost"),
+    ] {
+        let words = ["kv", "serve", "--listen", "127.0.0.1:0", "--name", store, "--daemon", &daemon];
+        let process = cluster.world.start(&[&words[..], more].concat(), None);
+        let ready = process.prints(&format!("ready: store {store} ({kept}) serves clients at "));
+        let logged = process.says(kept);
+        assert!(logged.contains("WARN") && logged.contains(store), "{logged}");
+        let mut server = connect(ready.rsplit_once(' ').unwrap().1).unwrap();
+        assert_eq!(info(&mut server, "kept"), kept);
+        assert_eq!(call(&mut server, "SET tea green"), Reply::Simple("OK"));
+        if !more.is_empty() {
+            wait_until("a checkpoint is written without a stop", || {
+                let files = std::fs::read_dir(&state).into_iter().flatten().flatten();
+                let mut names = files.flat_map(|file| std::fs::read_dir(file.path()).into_iter().flatten().flatten());
+                names.any(|file| file.file_name().to_string_lossy().starts_with("checkpoint-"))
+            });
+        }
+    }
+}
+
 #[test]
 fn the_three_lines_of_the_help_are_a_store() {
     let world = World::new();

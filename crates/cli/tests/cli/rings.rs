@@ -1,8 +1,10 @@
 //! Real daemons whose groups live on many rings: one merged order, whichever ring carries what.
 
 use crate::cluster::{Cluster, PATIENCE, in_order_of_senders};
+use crate::kv::{Server, call};
 use crate::support::{World, free_port, wait_until};
 use consort::{Address, Client, ConnectOptions, Event, GroupName, Service};
+use consort_kv::Reply;
 use std::thread::{self, JoinHandle};
 
 /// Those with `a` live on ring 2, those with `b` on ring 3, and all others on ring 1, with what is for several rings.
@@ -230,7 +232,16 @@ fn a_ring_without_a_majority_holds_up_only_its_readers() {
     say(&cluster.address(0), "here", &["us.a"], 1);
     receives(&mut eu, "before 1");
     receives(&mut us, "before 1");
+    // A store whose groups are on the ring of all goes on, too.
+    let server = Server::start(&cluster, 0, &["--founders", "1"]).ready();
+    let mut store = server.connect();
+    // While the daemons agree on who is there, nothing is done, and a client tries again.
+    let mut set = |value: &str| {
+        wait_until("the store takes a value", || call(&mut store, &format!("SET tea {value}")) == Reply::Simple("OK"));
+    };
+    set("before");
     [3, 4].into_iter().for_each(|at| cluster.kill(at));
+    set("unnoticed");
     cluster.end(1);
     cluster.start(1);
     let name = cluster.world.cluster.clone();
@@ -243,6 +254,7 @@ fn a_ring_without_a_majority_holds_up_only_its_readers() {
         assert_eq!(sent.code, 0, "{}", sent.errors);
         receives(&mut eu, &format!("without {node}"));
     }
+    set("meanwhile");
     let others = cluster.world.run(&["explain", "--cluster", &name, "--node", "1"]).out;
     assert!(others.contains("n3 waited for a ring that decides nothing"), "{others}");
     // Who reads the ring says what it lacks, and so does one that is to read it.
@@ -265,4 +277,5 @@ fn a_ring_without_a_majority_holds_up_only_its_readers() {
     // Node 1 has handed out nothing of the ring that is lost: its clients are where they were.
     say(&cluster.address(4), "after", &["eu.a"], 1);
     receives(&mut eu, "after 1");
+    set("after");
 }

@@ -306,7 +306,7 @@ fn a_node_that_comes_back_with_a_smaller_number_takes_part_with_votes_in_memory(
 
 #[test]
 fn a_node_that_comes_back_with_a_smaller_number_takes_part_in_a_ring_and_in_trees() {
-    for protocol in ["ring", "toto", "plato"] {
+    for protocol in ["ring", "toto", "plato", "multiring"] {
         comes_back_with_a_smaller_number(&["--protocol", protocol]);
     }
 }

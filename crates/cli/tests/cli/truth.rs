@@ -92,6 +92,8 @@ fn journey(ground: &mut Ground, expected: &Expected) -> String {
     table.look(ground, "two of three at the start", 1, expected.two);
     ground.start(2);
     all.iter().for_each(|node| table.look(ground, "all", *node, Serves));
+    // The others were written to while nothing could be ordered.
+    warns_of_nothing(ground, 2);
     ground.split(&[0]);
     table.look(ground, "isolated", 0, expected.isolated);
     table.look(ground, "the others are the majority", 1, Serves);

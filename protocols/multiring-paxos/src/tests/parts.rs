@@ -164,7 +164,7 @@ fn settings_that_cannot_work_are_named() {
     assert_eq!(wrong(|c| c.rings[0].id = RingId(0)), "ring.id: 0 is no ring; use 1 to 255");
     assert_eq!(wrong(|c| c.global = RingId(7)), "ring.global: ring 7 is not described; make one that is global");
     assert!(wrong(|c| c.paxos.storage = Storage::Sync).contains("sync with many rings; use memory"));
-    assert!(wrong(|c| c.delta_t = Duration::ZERO).contains("multiring.delta_t: 0"));
+    assert!(wrong(|c| c.delta_t = Duration::ZERO).contains("delta_t: 0"));
     assert!(wrong(|c| c.rings[1].acceptors.clear()).contains("paxos.acceptors: 0 of them"));
 }
 
