@@ -37,10 +37,16 @@ impl<E: Engine> Node<E> {
             return Reading::Pause;
         }
         while let Some(request) = self.clients.next(self.now, client) {
-            let (price, before) = (self.price(client, &request), self.answered);
-            self.answered += price;
-            let goes_on = self.passes_over(client, &request) || self.handle_request(client, request);
-            self.answered += self.rights.take_judged() * JUDGE;
+            // Messages have their price in the order.
+            let sends = matches!(request, ClientRequest::Common(Ask::Multicast { .. }));
+            let before = self.answered;
+            if !sends {
+                self.answered += self.price(client, &request);
+            }
+            let goes_on = (!sends && self.passes_over(client, &request)) || self.handle_request(client, request);
+            if self.rights.is_on() {
+                self.answered += self.rights.take_judged() * JUDGE;
+            }
             if !goes_on {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.
                 if !self.clients.waits_for_client(client) {
@@ -56,11 +62,11 @@ impl<E: Engine> Node<E> {
         if self.clients.may_read(client) { Reading::Go } else { Reading::Pause }
     }
 
-    /// What a request costs beside its answer and beside ordering it.
+    /// What a request that is no message costs beside its answer and beside ordering it.
+    #[inline(never)]
     fn price(&self, client: ClientId, request: &ClientRequest) -> usize {
         let ClientRequest::Common(ask) = request else { return REQUEST };
         match ask {
-            Ask::Multicast { .. } => 0,
             Ask::Refused => REFUSED,
             Ask::Join { .. } if self.clients.is_deaf(client) => REFUSED,
             _ if asks(ask) && self.clients.is_deaf(client) => UNHEARD,
@@ -70,6 +76,7 @@ impl<E: Engine> Node<E> {
 
     /// Leaves out a request that only its client would notice, which has closed its connection. It may be sending to a closed
     /// group, though, for which it must be a member.
+    #[inline(never)]
     fn passes_over(&mut self, client: ClientId, request: &ClientRequest) -> bool {
         match request {
             ClientRequest::Common(ask) if asks(ask) => self.clients.is_deaf(client),

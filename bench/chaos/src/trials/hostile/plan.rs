@@ -18,6 +18,8 @@ const FLOOR: Duration = Duration::from_millis(20);
 /// The same where not all attacks are tried: the host of such a run is busy with others, and does not show how quick a daemon
 /// is. That nothing stops shows there, too.
 const BUSY: Duration = Duration::from_secs(1);
+/// A host that stops for this long loses tokens by itself.
+const STALL: Duration = Duration::from_millis(100);
 
 /// How much there is before the attacks, and what is asked of the good clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,11 @@ const WHOLE: Scale = Scale { groups: 20_000, members: 128, quiet: Duration::from
 const SHORT: Scale = Scale { groups: 2_000, members: 32, quiet: Duration::from_secs(2), floor: BUSY, times: 0 };
 
 impl Scale {
+    /// Whether the host of a short run itself stopped long enough to make times, views and tokens say nothing of the daemons.
+    pub fn excuses(&self, stalled: Duration) -> bool {
+        self.times == 0 && stalled >= STALL
+    }
+
     /// What their messages may take, by what they take without an attack.
     pub fn limit(&self, quiet: Duration) -> Duration {
         (quiet * self.times).max(self.floor)
@@ -130,5 +137,7 @@ mod tests {
     fn a_busy_host_has_a_limit_of_its_own() {
         let limits = |ms| [WHOLE, SHORT].map(|scale| scale.limit(Duration::from_millis(ms)).as_millis());
         assert_eq!((limits(1), limits(10), limits(900)), ([20, 1_000], [30, 1_000], [2_700, 1_000]));
+        let excuses = |ms| [WHOLE, SHORT].map(|scale| scale.excuses(Duration::from_millis(ms)));
+        assert_eq!((excuses(99), excuses(100)), ([false, false], [false, true]));
     }
 }
