@@ -43,7 +43,8 @@ pub(crate) struct ClientConnections {
     open: BTreeMap<ClientId, ClientConnection>,
     next: u32,
     arena: Arena,
-    /// Those that have something to say, in turn; those whose sessions are not open yet by themselves, for there may be many.
+    /// Those that have something to say, in turn. Those whose sessions are not open yet have turns of their own, because there
+    /// may be thousands of them.
     readable: VecDeque<ClientId>,
     newcomers: VecDeque<ClientId>,
     /// Whose turn was last.
@@ -344,6 +345,8 @@ impl ClientConnections {
     pub(crate) fn dismiss(&mut self, id: ClientId, now: Instant) {
         if let Some(client) = self.open.get_mut(&id) {
             client.farewell = CloseStage::Flushing;
+            // It is not read before it has its last bytes, and others must be accepted meanwhile.
+            self.unread -= usize::from(std::mem::replace(&mut client.is_unread, false));
             self.leaving.insert(id, now + FAREWELL);
             self.queue_writing(id);
         }
