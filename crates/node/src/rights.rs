@@ -8,6 +8,7 @@ mod proof;
 mod shares;
 
 pub(crate) use desk::{MembershipStep, RightsDesk};
+pub(crate) use lists::COMPARE;
 pub(crate) use lists::GroupScan;
 pub use proof::{ClientOrigin, ClientPolicy};
 

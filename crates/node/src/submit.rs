@@ -1,6 +1,6 @@
 //! Submission: client, session, engine.
 use crate::clients::client_session::ClientRequest;
-use crate::rights::{MembershipStep, NO_REQUEST, denied};
+use crate::rights::{COMPARE, MembershipStep, NO_REQUEST, denied};
 use crate::{Effect, Node, Reading, STREAM};
 use consort_group::{ClientName, ordered};
 use consort_order::{Engine, Refused, Submission};
@@ -20,8 +20,6 @@ const REQUEST: usize = 512;
 /// Status costs as much as its bytes and this many times that, because the whole node is looked at for it.
 const STATUS: usize = 3;
 const REFUSED: usize = 256;
-/// What comparing a name with one rule costs.
-const JUDGE: usize = 1;
 /// What a request costs that only its client would notice, which has closed its connection.
 const UNHEARD: usize = 16;
 /// What ordering that a client has gone costs, counted as bytes copied.
@@ -45,7 +43,7 @@ impl<E: Engine> Node<E> {
             }
             let goes_on = (!sends && self.passes_over(client, &request)) || self.handle_request(client, request);
             if self.rights.is_on() {
-                self.answered += self.rights.take_judged() * JUDGE;
+                self.answered += self.rights.take_judged() * COMPARE;
             }
             if !goes_on {
                 // One that waits for a slow client, or has sent as much as it may, is paused already.

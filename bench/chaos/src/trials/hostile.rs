@@ -92,14 +92,10 @@ fn attacked(site: &Site<'_>, rules: usize) -> Result<Figures, String> {
         figures.budget = AT_REST + most as u64 + GROUP_MEMORY;
         let stalled = stalls.longest();
         figures.notes.push(format!("a sleeper was late by {} ms at most", stalled.as_millis()));
-        let limit = if plan.scale.excuses(stalled) {
-            (figures.needed, figures.losses) = (figures.views, 0);
-            Duration::MAX
-        } else {
-            plan.scale.limit(tried.quiet)
-        };
+        let is_excused = plan.scale.excuses(stalled);
+        let limit = if is_excused { Duration::MAX } else { plan.scale.limit(tried.quiet) };
         verdict::judge(&mut figures, (tried.quiet, limit), &tried.rows);
-        judge_daemons(&mut figures, stage);
+        judge_daemons(&mut figures, stage, is_excused);
         judge_store(&mut figures, &server, &tried.called);
         let attempts: usize = tried.rows.iter().map(|row| row.attempts.len()).sum();
         figures.notes.push(format!("{attempts} attempts with {rules} rules and --seed {}", plan.seed));
@@ -164,9 +160,13 @@ fn accompanied(stage: &mut Stage<'_>, beside: &Beside<'_>, plan: &Plan) -> Resul
     })
 }
 
-fn judge_daemons(figures: &mut Figures, stage: &Stage<'_>) {
+/// Views and lost tokens are shown in any case, and judged unless the host has stopped by itself.
+fn judge_daemons(figures: &mut Figures, stage: &Stage<'_>, is_excused: bool) {
     let losses = figures.losses;
-    figures.wants(losses == 0, || format!("{losses} lost tokens"));
+    if is_excused {
+        figures.needed = figures.views;
+    }
+    figures.wants(losses == 0 || is_excused, || format!("{losses} lost tokens"));
     for node in ALL {
         figures.wants(!stage.fleet.has_said(node, "panicked at"), || format!("daemon {} panicked", node + 1));
     }

@@ -8,8 +8,8 @@ use consort_types::{ClientId, GroupName};
 
 /// What looking at one entry costs, counted as bytes of an answer.
 const LOOK: usize = 32;
-/// What comparing it with one rule costs.
-const COMPARE: usize = 1;
+/// What comparing a name with one rule costs.
+pub(crate) const COMPARE: usize = 1;
 
 /// A list of groups that is made in slices, because rules say of each group whether its client may see it.
 #[derive(Debug)]

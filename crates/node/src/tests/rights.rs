@@ -243,7 +243,7 @@ fn a_list_of_many_groups_is_made_in_slices_and_is_whole() {
     while pages.len() < 5 {
         while world.nodes[0].poll_effect().is_some() {}
         while world.nodes[0].poll_writable().is_some() {}
-        assert!(world.nodes[0].answered <= (64 << 10) + 2_000, "{} in one slice", world.nodes[0].answered);
+        assert!(world.nodes[0].answered <= (64 << 10) + 1_000, "{} in one slice", world.nodes[0].answered);
         let told: Bytes = world.nodes[0].client_outputs(id).flatten().copied().collect();
         world.nodes[0].client_written(world.now, id, told.len());
         inquirer.feed(told);
